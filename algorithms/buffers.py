@@ -12,7 +12,7 @@ from torch import Tensor
 from turngrid.algorithms.pools import EPSILON, deviations, means
 from turngrid.algorithms.slots import StoredEpisode
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import GAMES_AGAIN, GROUPS, OWN_ROWS, SYNCHRONOUS, Card, Method, excludes, number, word
+from turngrid.rewards.declared import GAMES_AGAIN, GROUPS, OWN_ROWS, SYNCHRONOUS, Method, excludes, number, word
 
 MOST_GROUPS = 10_240  # number of groups over whose means and deviations the medians are taken
 
@@ -35,13 +35,6 @@ class SelfImitation(Method):
     weight: float = number(0)
 
     requires = frozenset({GROUPS, SYNCHRONOUS})
-    card = Card(
-        paper="2509.22601",
-        source="code",
-        result="72.8 -> 88.9 (1.5B, GRPO)",
-        needs="no critic",
-        ours="`capacity` counts episodes; medians of the groups that filters *before* keep",
-    )
 
     _episodes: list[StoredEpisode] = field(default_factory=list, init=False, repr=False)
     _groups: list[tuple[int, list[float], list[float]]] = field(default_factory=list, init=False, repr=False)
@@ -100,12 +93,6 @@ class TaskReplay(Method):
     requires = frozenset({GROUPS, OWN_ROWS, SYNCHRONOUS, GAMES_AGAIN})
     conflicts = (
         excludes("filter", "dynamic_sampling", reason="it samples another group where the buffer repairs one"),
-    )
-    card = Card(
-        paper="2505.16282; `random`: 2509.24107",
-        source="abstract",
-        needs="no critic",
-        ours="which episode makes way; `tolerate` 20 steps (there no limit)",
     )
 
     _won: dict[str, list[StoredEpisode]] = field(default_factory=dict, init=False, repr=False)

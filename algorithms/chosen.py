@@ -78,7 +78,7 @@ def algorithm(word: str) -> Algorithm:
     if not on_turns(word):
         return ALGORITHMS[base_of(word)]
     cls = method_class(ALGO, word, {})
-    return Algorithm(word, cls.grain, cls.needs, getattr(cls, "requires", frozenset()), estimator=ON_TURNS)
+    return Algorithm(word, ON_TURNS, cls.grain, cls.needs, getattr(cls, "requires", frozenset()))
 
 
 def estimator_of(node: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

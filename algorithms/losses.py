@@ -1,12 +1,11 @@
 """Loss forms (``loss=``) of our own; the others are verl's."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from turngrid.rewards.declared import Card, Conflict, Method, number
+from turngrid.rewards.declared import Conflict, Method, number
 
 CORRECTION = "algorithm.rollout_correction"
 LARGEST = 10.0  # limit of a log-ratio, so that one outlier turn cannot overflow
@@ -40,11 +39,6 @@ class TurnClip(Method):
             f"{CORRECTION}.rollout_is=null",
         ),
     )
-    card: ClassVar[Card] = Card(
-        paper="StepPO",
-        source="as `gspo` with one turn a row",
-        ours="the mean over a turn's tokens; Turn-PPO may use another",
-    )
 
     def __call__(
         self, old_log_prob: Tensor, log_prob: Tensor, advantages: Tensor, mask: Tensor, turn_ids: Tensor
@@ -67,7 +61,6 @@ class StepClip(TurnClip):
 
     over_turns = True
     weighed = True
-    card = Card(paper="2604.18401", source="code", ours="the KL in the loss stays a mean by `loss_agg_mode`")
 
     def __call__(
         self, old_log_prob: Tensor, log_prob: Tensor, advantages: Tensor, mask: Tensor, turn_ids: Tensor
@@ -96,7 +89,6 @@ class AepoClip(Method):
     dual: float = number(1)
 
     weighed = True
-    card = Card(paper="2510.14545", source="code")
 
     def __call__(
         self, old_log_prob: Tensor, log_prob: Tensor, advantages: Tensor, mask: Tensor, turn_ids: Tensor

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from turngrid.envs.extensions import CONF, installed, options
-from turngrid.rewards.declared import GROUPS, WHOLE_STEP, Conflict, Names
+from turngrid.rewards.declared import GROUPS, WHOLE_STEP, Conflict, Names, without
 
 ALGO = "algo"
 
@@ -23,6 +23,7 @@ class Algorithm:
 
     Attributes:
         name: the entry of ``ALGORITHMS`` that the word is built on, or an estimator over turns.
+        estimator: the value of verl's ``algorithm.adv_estimator``.
         grain: the unit that has its own advantage: a ``token``, a ``turn`` or an ``episode``;
             credit methods declare which they accept.
         needs, requires: as in ``turngrid.rewards.declared.Method``.
@@ -32,21 +33,15 @@ class Algorithm:
             ``token_level_rewards``, ``response_mask`` and those of its other parameters that are
             named ``index`` (the group of each row) or like a key of verl's ``algorithm`` node.
             None: verl's own.
-        estimator: the value of verl's ``algorithm.adv_estimator``; by default ``turngrid_NAME`` of
-            a function, else the name.
     """
 
     name: str
+    estimator: str
     grain: str = "token"
     needs: Names = frozenset()
     requires: Names = frozenset()
     divides: bool = True
     function: str | None = None
-    estimator: str = ""
-
-    def __post_init__(self) -> None:
-        own = f"turngrid_{self.name}" if self.function else self.name
-        object.__setattr__(self, "estimator", self.estimator or own)
 
     @property
     def needs_critic(self) -> bool:
@@ -57,15 +52,15 @@ class Algorithm:
         return GROUPS in self.requires
 
 
-_OF_GROUPS, _GROUP = frozenset({GROUPS}), "turngrid.algorithms.group"
+_OF_GROUPS, _OF_STEP, _GROUP = frozenset({GROUPS}), frozenset({GROUPS, WHOLE_STEP}), "turngrid.algorithms.group:"
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
-        Algorithm("ppo", needs=frozenset({"values"}), estimator="gae"),
-        Algorithm("grpo", "episode", requires=_OF_GROUPS, function=f"{_GROUP}:grpo"),
-        Algorithm("rloo", "episode", requires=_OF_GROUPS, divides=False, function=f"{_GROUP}:rloo"),
-        Algorithm("lite_ppo", "episode", requires=_OF_GROUPS | {WHOLE_STEP}, function=f"{_GROUP}:lite_ppo"),
-        Algorithm("reinforce_plus_plus"),
+        Algorithm("ppo", "gae", needs=frozenset({"values"})),
+        Algorithm("grpo", "turngrid_grpo", "episode", requires=_OF_GROUPS, function=_GROUP + "grpo"),
+        Algorithm("rloo", "turngrid_rloo", "episode", requires=_OF_GROUPS, divides=False, function=_GROUP + "rloo"),
+        Algorithm("lite_ppo", "turngrid_lite_ppo", "episode", requires=_OF_STEP, function=_GROUP + "lite_ppo"),
+        Algorithm("reinforce_plus_plus", "reinforce_plus_plus"),
     )
 }
 
@@ -86,10 +81,9 @@ def _files(group: str) -> list[str]:
 
 
 # Estimators over turns; their settings are keys of ``algo``. verl gets ``ON_TURNS``, a no-op.
-ESTIMATORS = {"turn_ppo": "turngrid.algorithms.estimators.turn_gae:TurnGae"}
-ESTIMATORS |= _in(
+ESTIMATORS = _in(
     "algorithms.estimators",
-    "turn_gae:bi_level_gae turn_gae:vapo hiper distill semi_online seeupo roles:rae roles:role_mean",
+    "turn_gae:turn_ppo turn_gae:bi_level_gae turn_gae:vapo hiper distill semi_online seeupo roles:rae roles:role_mean",
 )
 ON_TURNS = "turngrid_turns"
 
@@ -127,8 +121,7 @@ ONE = (FORM, "library", "loss", "buffer")  # slots with at most one method
 
 # Options of ``loss=`` that only set keys of verl, with their conflicts; their YAML describes them
 VERLS_LOSSES: dict[str, tuple[Conflict, ...]] = {name: () for name in _files("loss") if name not in SLOTS["loss"]}
-_ONE_RATIO = Conflict(("several rows",), lambda _, are: are, "it has one ratio a row", "loss=turn_clip or {fact}")
-VERLS_LOSSES["gspo"] = (_ONE_RATIO,)
+VERLS_LOSSES["gspo"] = (without("several rows", "it has one ratio a row", "loss=turn_clip or {fact}"),)
 
 IN_ROLLOUT = (FORM, ROLES, "shaping")  # slots that act while episodes run
 ON_BATCH = tuple(slot for slot in SLOTS if slot not in IN_ROLLOUT)  # act in the trainer; ``library`` in rollouts too

@@ -12,7 +12,7 @@ from turngrid.algorithms.library.texts import POLICY, RULE, Skills
 from turngrid.algorithms.losses import DROPS_TOKENS
 from turngrid.algorithms.slots import LossView, OfferedEpisode, Request
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import CONTEXTS, GAMES_AGAIN, Card, Conflict, Method, number, only, word
+from turngrid.rewards.declared import CONTEXTS, GAMES_AGAIN, Conflict, Method, number, only, word
 
 SKILL = "skill"
 
@@ -57,14 +57,6 @@ class SelfDistill(Method):
             use="actor_rollout_ref.actor.use_kl_loss=false",
             warns=True,
         ),
-    )
-    card = Card(
-        paper="2604.10674; 2605.02943",
-        source="a note, code",
-        result="over GRPO (4B, hints from skills): AppWorld +14.0, Sokoban +10.9",
-        needs="[contexts](#contexts); expert plans for `plan`; games that come again for `skill`",
-        ours="`plan`; the wording; the skills ([below](#skills)). "
-        "By its authors' notes no reported run of TT-OPD had its hints of the outcome",
     )
 
     def __post_init__(self) -> None:

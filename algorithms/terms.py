@@ -9,7 +9,7 @@ from torch import Tensor
 
 from turngrid.algorithms.slots import LossView
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import Card, Method, number
+from turngrid.rewards.declared import Method, number
 
 
 @dataclass(kw_only=True)
@@ -33,12 +33,6 @@ class Epo(Method):
 
     needs = frozenset({"entropy"})
     of_length = ("steps",)
-    card = Card(
-        paper="2509.22576",
-        source="v2, equations 6 to 9",
-        result="63.3 -> 75.8 (3B, GRPO)",
-        ours="`decay` 1; `gradient: false` is the code's",
-    )
 
     _total: float = field(default=0.0, init=False, repr=False)
     _count: int = field(default=0, init=False, repr=False)

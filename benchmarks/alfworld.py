@@ -48,8 +48,8 @@ def stock_env() -> Any:
 
 
 def against_stock(tasks: list[TaskRef]) -> dict[str, float]:
-    """Steps/s of both on the same games and actions, by processor time; and what a game costs
-    before its first step.
+    """Return steps/s of both on the same games and actions, by processor time, and the cost of a
+    game before its first step.
 
     Raises:
         AssertionError: a text differs.
@@ -66,7 +66,7 @@ def against_stock(tasks: list[TaskRef]) -> dict[str, float]:
 
 
 def play_stock(env: Any, task: TaskRef, spent: dict[str, float]) -> tuple[list[str], list[str]]:
-    """Random play along the legal commands: the actions and every text, the introduction first."""
+    """Draw legal commands at random; return them and every text, the introduction first."""
     start, rng = time.process_time(), random.Random(task.seed)
     env.load(task.game_file)
     state = env.reset()
@@ -98,8 +98,7 @@ def play_ours(env: TextEnv, task: TaskRef, actions: list[str], spent: dict[str, 
 
 
 async def pool(tasks: list[TaskRef], workers: int, seconds: float, repeats: int) -> dict[str, float]:
-    """Whole episodes on 64 open games, in one process and through the pool, taken in turns;
-    medians."""
+    """Return medians of whole episodes on 64 open games: in one process, and through the pool."""
     tasks = [tasks[number % len(tasks)] for number in range(64)]
     envs = [registry.make_environment(ENVIRONMENT).env() for _ in tasks]
     samples: dict[str, list[float]] = {"raw": [], "pool": [], "raw_cpu_s": [], "pool_cpu_s": []}
@@ -123,8 +122,7 @@ async def pool(tasks: list[TaskRef], workers: int, seconds: float, repeats: int)
 
 
 def making(count: int, workers: int) -> dict[str, float]:
-    """New games into an empty cache, each replayed to a win; the start of the processes
-    included."""
+    """Make games into an empty cache, each replayed to a win; the start of processes counts."""
     with tempfile.TemporaryDirectory() as cache:
         start, before = time.perf_counter(), _children_cpu()
         Catalogue(registry.make_environment(ENVIRONMENT), cache).tasks(

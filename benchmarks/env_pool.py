@@ -35,7 +35,7 @@ SIDES = ("raw", "pool", "raw_cpu_s", "pool_cpu_s")
 
 
 def raw_steps_per_second(envs: list[TextEnv], tasks: list[TaskRef], seconds: float) -> float:
-    """One process, its envs taking turns step by step."""
+    """Measure one process whose envs take turns step by step."""
     episodes = [_episodes(env, task) for env, task in zip(envs, tasks, strict=True)]
     steps, start = 0, time.perf_counter()
     while (spent := time.perf_counter() - start) < seconds:
@@ -70,7 +70,7 @@ async def pool_steps_per_second(sessions: list[Session], tasks: list[TaskRef], s
 
 
 def cpu_seconds(pids: list[int]) -> float:
-    """Processor time that this process and those have used (Linux)."""
+    """Return the processor time that this process and those have used (Linux)."""
     used = time.process_time()
     for pid in pids:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -79,7 +79,7 @@ def cpu_seconds(pids: list[int]) -> float:
 
 
 async def measure(tasks: list[TaskRef], workers: int, seconds: float, repeats: int) -> dict[str, list[float]]:
-    """Median-ready samples of both sides, taken in turns after a warm-up that loads every game."""
+    """Return samples of both sides, taken in turns after a warm-up that loads every game."""
     environment = registry.make_environment(tasks[0].env)
     envs = [environment.env() for _ in tasks]
     samples: dict[str, list[float]] = {side: [] for side in SIDES}

@@ -1,5 +1,5 @@
-"""What must hold of episodes that were played among faults: every one there, once, with its own
-text, and repeatable."""
+"""Checks of episodes that ran among faults: each is there once, with its own text, and
+repeatable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def key_of(episode: Episode) -> Key:
 
 
 def lost_or_doubled(wanted: Iterable[Key], episodes: Iterable[Episode]) -> Iterator[str]:
-    """Each plan has one record, and that record came to an end."""
+    """Yield the plans without exactly one finished record."""
     found = list(episodes)
     counts, specs = Counter(map(key_of, found)), Counter(wanted)
     yield from (f"{key} was lost" for key in specs - counts)
@@ -32,7 +32,7 @@ def lost_or_doubled(wanted: Iterable[Key], episodes: Iterable[Episode]) -> Itera
 
 
 def not_as_played(said: Said, episodes: Iterable[Episode]) -> Iterator[str]:
-    """A record holds what its policy was shown and what it answered, turn by turn."""
+    """Yield the records that differ from what their policy was shown and answered."""
     for episode in episodes:
         record = [(turn.observation, turn.action) for turn in episode.turns]
         if record != [(shown, _as_stored(text)) for shown, text in said.get(key_of(episode), [])]:
@@ -40,8 +40,7 @@ def not_as_played(said: Said, episodes: Iterable[Episode]) -> Iterator[str]:
 
 
 def anothers_text(episodes: Iterable[Episode]) -> Iterator[str]:
-    """The same actions in the same game show the same text, whoever plays: a text from elsewhere
-    breaks this."""
+    """Yield the records in which the same actions in the same game showed another text."""
     known: dict[tuple[str, tuple[str, ...]], str] = {}
     for episode in episodes:
         texts = [*(turn.observation for turn in episode.turns), episode.final_observation]
@@ -53,8 +52,10 @@ def anothers_text(episodes: Iterable[Episode]) -> Iterator[str]:
 
 
 async def not_repeatable(episode: Episode, spec: EpisodeSpec, env: TextEnv) -> str:
-    """The record's actions, played again through the loop but on one env of this process, give the
-    record: "" if so."""
+    """Run the record's actions again through the loop, on one env of this process.
+
+    Returns how the result differs from the record, or "".
+    """
     again = await run_episode(_Recorded(episode), _Here(env), spec, None)
     one, other = _without_timings(episode), _without_timings(again)
     different = [name for name in one if one[name] != other[name]]
@@ -63,7 +64,7 @@ async def not_repeatable(episode: Episode, spec: EpisodeSpec, env: TextEnv) -> s
 
 @dataclass(frozen=True)
 class _Recorded:
-    """Says what the record says."""
+    """A policy that repeats the record's answers."""
 
     episode: Episode
 
@@ -100,5 +101,5 @@ def _without_timings(episode: Episode) -> dict[str, Any]:
 
 
 def _as_stored(text: str) -> str:
-    """Half a character travels, and is kept, as a question mark."""
+    """Return a text as it is stored: half a character becomes a question mark."""
     return text.encode("utf-8", "replace").decode()

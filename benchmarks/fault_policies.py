@@ -1,5 +1,5 @@
-"""Scripted policies and faults for ``benchmarks.faults``: which worker is killed or stopped when,
-and what is said to a game."""
+"""Scripted policies and faults for ``benchmarks.faults``: hostile answers, and which worker is
+killed or stopped when."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TypeVar
 from turngrid.envs.hosting.pool import EnvPool, Session
 from turngrid.envs.types import Observation, StepResult, TaskRef
 from turngrid.rollouts.policy import Reply, TurnContext
-from turngrid.rollouts.seeds import derive_seed, request_seed
+from turngrid.rollouts.seeds import derive_seed
 
 KILL, HANG = "kill", "hang"
 _SIGNALS = {KILL: signal.SIGKILL, HANG: signal.SIGSTOP}
@@ -60,12 +60,12 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class ScriptedPolicy:
-    """Follows the expert's plan (``kind="expert"``) or draws from ``phrases`` (``"random"``), and
-    says a hostile text instead in a share of its turns.
+    """Follows the expert's plan (``kind="expert"``) or draws from ``phrases`` (``"random"``); in a
+    share of its turns it answers a hostile text.
 
-    What it says is seeded by what it is for, so that a retried episode repeats it. ``said`` keeps,
-    by task and sample, what it was shown and what it answered in its last try: what the episode's
-    record must hold.
+    Answers are seeded by task, sample and turn, so that a retried episode repeats them. ``said``
+    keeps, by task and sample, what the last attempt was shown and answered, which the episode's
+    record must equal.
     """
 
     kind: str
@@ -79,7 +79,7 @@ class ScriptedPolicy:
         return self.kind
 
     async def act(self, context: TurnContext) -> Reply:
-        draw = random.Random(request_seed(0, context.step, context.prompt, context.sample, context.turn))
+        draw = random.Random(context.seed(0))
         key = context.task.key, context.sample
         if context.turn == 0:
             self.said[key] = []
@@ -113,13 +113,13 @@ def draw_faults(keys: list[Key], deaths: float, hangs: float, seed: int) -> dict
 
 
 class Saboteur:
-    """Sends its signal to a worker of the pool when an episode reaches the turn of its fault, once
-    an episode.
+    """Sends a signal to a worker of the pool when an episode reaches the turn of its fault, once an
+    episode.
 
-    A hang waits for a moment in which no game is being opened: that has a deadline of a minute, a
-    step one of seconds. And no worker is struck before every action that the last strike
-    interrupted has its answer: an action that brings two workers down is not tried a third time
-    (``turngrid.envs.types.GameStuck``), rightly so.
+    A hang waits until no game is being opened, since that has a deadline of a minute, and a step
+    one of seconds. No worker is struck before every action that the last strike interrupted has its
+    answer, since an action that kills two workers is not retried
+    (``turngrid.envs.types.GameStuck``).
     """
 
     def __init__(self, pool: EnvPool, faults: Mapping[Key, Fault], seed: int) -> None:
@@ -130,7 +130,7 @@ class Saboteur:
         self._shaken: set[Key] = set()  # those of them that the last strike may have interrupted
 
     def strike_of(self, key: Key, turn: int) -> asyncio.Task[None] | None:
-        """The signal of this turn, on its way; None where it has none."""
+        """Start and return the task that sends the signal of this turn; None without one."""
         fault = self._faults.get(key)
         if not fault or turn < fault.turn:
             return None
@@ -151,7 +151,7 @@ class Saboteur:
 
 
 class StruckSession:
-    """A session of the pool that tells the saboteur of each turn, and does not end before its
+    """A session of the pool that reports each turn to the saboteur, and does not end before its
     signal has been sent."""
 
     def __init__(self, session: Session, saboteur: Saboteur, key: Key) -> None:

@@ -48,8 +48,7 @@ PHRASES = ("look", "inventory", "go north", "examine me", "ls", "search def", "t
 
 @dataclass(frozen=True)
 class Part:
-    """One environment's share of the episodes. A grading takes seconds where a game's step takes a
-    millisecond."""
+    """One environment's share of the episodes: grading takes seconds, a step a millisecond."""
 
     environment: str
     task: str
@@ -67,7 +66,7 @@ PARTS = (
 
 @dataclass(frozen=True)
 class Rates:
-    """Shares: of the episodes for faults and replays, of the actions for hostile texts."""
+    """Shares of the episodes with faults and replays, and of the actions that are hostile texts."""
 
     deaths: float = 0.01
     hangs: float = 0.005
@@ -77,8 +76,7 @@ class Rates:
 
 @dataclass
 class Played:
-    """What came of one environment: its records as read back from disk, and the violations that
-    were found in them."""
+    """Results of one environment: its records as read back from disk, and the violations found."""
 
     environment: str
     episodes: list[Episode]
@@ -106,7 +104,7 @@ class Played:
 
 
 def specs_of(name: str, tasks: list[TaskRef], count: int) -> list[EpisodeSpec]:
-    """``count`` episodes over these games, each another sample of its game."""
+    """Return ``count`` episodes over these games, each another sample of its game."""
     environment = registry.make_environment(name)
     turns = max(len(task.expert_plan) for task in tasks) + 4
     return [
@@ -125,8 +123,10 @@ def specs_of(name: str, tasks: list[TaskRef], count: int) -> list[EpisodeSpec]:
 async def play(
     pool: EnvPool, specs: list[EpisodeSpec], rates: Rates, *, at_once: int, seed: int, done: Callable[[], object]
 ) -> tuple[list[Episode], Saboteur, checks.Said, int]:
-    """Every plan through the pool, with retries, among faults; records, faults, and what the
-    policies saw and said."""
+    """Run every episode through the pool, with retries and faults.
+
+    Returns records, faults, and what the policies saw and answered.
+    """
     phrases = sorted({*PHRASES, *(command for spec in specs for command in spec.task.expert_plan)})
     policies = [ScriptedPolicy(kind, phrases, rates.hostile) for kind in ("expert", "random")]
     saboteur = Saboteur(pool, draw_faults([key_of(spec) for spec in specs], rates.deaths, rates.hangs, seed), seed)
@@ -161,7 +161,7 @@ def key_of(spec: EpisodeSpec) -> Key:
 async def check(
     environment: str, specs: list[EpisodeSpec], episodes: list[Episode], said: checks.Said, every: int
 ) -> tuple[int, list[str]]:
-    """How many episodes were played again, and everything that is wrong."""
+    """Return how many episodes were replayed, and all violations."""
     wrong = [
         *checks.lost_or_doubled(map(key_of, specs), episodes),
         *checks.not_as_played(said, episodes),
@@ -175,7 +175,7 @@ async def check(
 
 
 async def run_part(part: Part, tasks: list[TaskRef], count: int, rates: Rates, args: argparse.Namespace) -> Played:
-    """Play one environment's episodes, write and read their records, and check them."""
+    """Run one environment's episodes, write and read their records, and check them."""
     specs, start = specs_of(part.environment, tasks, count), time.perf_counter()
     with tqdm(total=count, desc=part.environment, unit="episode") as bar:
         async with EnvPool(part.environment, args.workers, part.step_deadline_s) as pool:
@@ -191,7 +191,7 @@ async def run_part(part: Part, tasks: list[TaskRef], count: int, rates: Rates, a
 
 
 def table(parts: list[Played]) -> str:
-    """A column an environment, a line a figure; seconds are wall time, the checks not counted."""
+    """Return a table, a column for each environment; seconds are wall time without the checks."""
     columns = [part.figures() for part in parts]
     lines = [f"{'':28}" + "".join(f"{part.environment:>14}" for part in parts)]
     lines += [f"{name:28}" + "".join(f"{column[name]:>14}" for column in columns) for name in columns[0]]

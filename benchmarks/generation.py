@@ -51,8 +51,8 @@ class TurnBatch:
 
 
 def make_turns(episodes: int, turns: int, vocabulary: int) -> list[TurnBatch]:
-    """The text is given, whatever is sampled, so that both sides have the same work. No id is an
-    end of turn."""
+    """Return turns whose text does not depend on what is sampled, so that both sides have the same
+    work. No id is an end of turn."""
     rng = random.Random(0)
 
     def some(low: int, high: int) -> list[int]:
@@ -79,8 +79,10 @@ def run_ours(generator: Generator, batches: Sequence[TurnBatch]) -> None:
 
 @torch.inference_mode()
 def run_plain(model: Any, batches: Sequence[TurnBatch]) -> None:
-    """It has one limit a batch, so that short rows sample on with the longest; log-probabilities
-    from its scores."""
+    """Sample with plain ``generate``, whose scores give the log-probabilities.
+
+    A batch has one limit, so short rows sample on with the longest.
+    """
     for batch in batches:
         width = max(map(len, batch.prompts))
         ids = torch.tensor([[0] * (width - len(row)) + row for row in batch.prompts])
@@ -100,14 +102,14 @@ def run_plain(model: Any, batches: Sequence[TurnBatch]) -> None:
 
 
 def measure(function: Callable[[], None]) -> tuple[float, float]:
-    """Processor seconds and wall seconds."""
+    """Return processor seconds and wall seconds."""
     wall, cpu = time.perf_counter(), time.process_time()
     function()
     return time.process_time() - cpu, time.perf_counter() - wall
 
 
 def compare(sides: dict[str, Callable[[], None]], repeats: int) -> dict[str, tuple[float, float]]:
-    """The median processor and wall seconds of each side, which take turns."""
+    """Return the median processor and wall seconds of each side; the sides take turns."""
     seen: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
     for _ in range(repeats):
         for name, function in sides.items():

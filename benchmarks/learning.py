@@ -33,7 +33,7 @@ ORDER = ("base", "sft", "rl")
 
 
 def run(overrides: list[str], output: Path) -> Path:
-    """One run, to its end; returns its folder."""
+    """Run training to its end; return the folder."""
     settings = [*overrides, f"output_dir={output}"]
     folder = output / run_name(compose(settings))
     if RunResult.read(folder) is None:
@@ -43,12 +43,12 @@ def run(overrides: list[str], output: Path) -> Path:
 
 
 def wins(folders: list[Path], stage: str) -> list[list[float]]:
-    """One row a seed, one column a game."""
+    """Return the wins: one row for each seed, one column for each game."""
     return [[float(episode.won) for episode in played(folder, stage)] for folder in folders]
 
 
 def summary(folders: list[Path]) -> dict[str, Interval]:
-    """Success of each stage, and what each added to the one before."""
+    """Return the success of each stage, and its gain over the stage before."""
     result = RunResult.read(folders[0])
     assert result is not None
     stages = [name for name in ORDER if result.stage(name)]

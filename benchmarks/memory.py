@@ -24,7 +24,7 @@ GIB = 2**30
 
 
 def pss(process: psutil.Process) -> int:
-    """Bytes, 0 for a process that has just ended."""
+    """Return a process's PSS in bytes; 0 if it has just ended."""
     try:
         return process.memory_full_info().pss
     except psutil.Error:

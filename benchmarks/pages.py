@@ -2,9 +2,9 @@
 
     python -m benchmarks.pages
 
-The tables of methods come from the methods' cards and the heads of their files, the table of names
-also from docs/papers.yaml, the changes in verl from ``verl_plugin`` and its docstrings, and
-verl's bugs from their reproductions.
+The tables of methods come from the heads of their YAML files and from what their classes declare,
+the table of names also from docs/papers.yaml, the changes in verl from ``verl_plugin`` and its
+docstrings, and verl's bugs from their reproductions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchmarks.verl_overrides import IN_PROCESS, ON_CPUS, overrides, reason, un
 from turngrid.algorithms.chosen import method_class
 from turngrid.algorithms.registry import ALGO, ALGORITHMS, ESTIMATORS, FORM, ROLES, SLOTS, VERLS_LOSSES, words
 from turngrid.config.base import CONF, ROOT
-from turngrid.rewards.declared import CONTEXTS, GAMES_AGAIN, GROUPS, SYNCHRONOUS, WHOLE_STEP, Card
+from turngrid.rewards.declared import CONTEXTS, GAMES_AGAIN, GROUPS, SYNCHRONOUS, WHOLE_STEP
 from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
 from turngrid.verl_plugin.changes import REPLACED, WRAPPED, Table
 
@@ -44,6 +44,7 @@ TITLES = {
     "terms": "Terms",
     "buffer": "Buffers",
 }
+FIELDS = ("from", "published", "needs", "ours")  # of a head, after what the option does
 NEEDS = {
     GROUPS: "groups",
     WHOLE_STEP: "the whole step",
@@ -96,19 +97,18 @@ def table(title: str, head: str, rows: Iterable[Iterable[str]]) -> str:
 
 
 def of_methods(title: str, slot: str, names: Iterable[str]) -> str:
-    kinds = {name: method_class(slot, name, {}) for name in names}
-    rows = [
-        (f"`{slot}={name}`", comment(file_of(slot, name)), *of_card(kind, kind.card)) for name, kind in kinds.items()
-    ]
+    rows = [of_method(slot, name) for name in names]
     return table(title, "option, what it does, from, published, needs, ours", rows)
 
 
-def of_card(kind: Any, card: Card) -> list[str]:
-    origin = ", ".join(filter(None, (card.paper, card.source))) or "ours"
-    return [origin, card.result, needs(kind, card), card.ours]
+def of_method(slot: str, name: str) -> list[str]:
+    head = head_of(file_of(slot, name))
+    needed = needs(method_class(slot, name, {}), head["needs"])
+    return [f"`{slot}={name}`", head[""], head["from"] or "ours", head["published"], needed, head["ours"]]
 
 
-def needs(kind: Any, card: Card) -> str:
+def needs(kind: Any, further: str) -> str:
+    """Return what a method's class declares that it needs, and what else the head says."""
     requires = getattr(kind, "requires", ())
     declared = {*getattr(kind, "needs", ()), *(requires if isinstance(requires, frozenset) else ())}
     labels, heads = getattr(kind, "labels", ()), getattr(kind, "heads", 1)
@@ -116,7 +116,7 @@ def needs(kind: Any, card: Card) -> str:
     parts = [f"{part} of {heads} heads" if part == NEEDS["values"] and heads > 1 else part for part in parts]
     parts += [f"`prompt={form}`" for form in PROMPTS if labels and prompt_class(form).labels == labels]
     parts += ["`rollout=transformers`"] * (getattr(kind, "entropies", False) is True)
-    return "; ".join(filter(None, [*parts, card.needs]))
+    return "; ".join(filter(None, [*parts, further]))
 
 
 def of_files(title: str, slot: str, names: Iterable[str]) -> str:
@@ -144,9 +144,21 @@ def file_of(group: str, name: str) -> str:
 
 
 def comment(text: str) -> str:
-    """Return the comment at the head of an option's file."""
-    lines = takewhile(lambda line: line.startswith("#"), text.splitlines()[1:])
-    return " ".join(line.removeprefix("# ") for line in lines)
+    """Return what an option does, by the comment at the head of its file."""
+    return head_of(text)[""]
+
+
+def head_of(text: str) -> dict[str, str]:
+    """Return the fields of that comment by name; what the option does is the field ""."""
+    parts: dict[str, list[str]] = {name: [] for name in ("", *FIELDS)}
+    field = ""
+    for line in takewhile(lambda line: line.startswith("#"), text.splitlines()[1:]):
+        words = line.removeprefix("# ")
+        name, _, rest = words.partition(": ")
+        if name in FIELDS:
+            field, words = name, rest
+        parts[field].append(words)
+    return {name: " ".join(lines) for name, lines in parts.items()}
 
 
 # ---- docs/papers.md

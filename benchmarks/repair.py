@@ -34,7 +34,7 @@ MODULE = "def add(a, b):\n    return a {sign} b\n"
 
 
 def instance(tests: int) -> Instance:
-    """A module with one wrong line and that many tests, all of which it fails."""
+    """Return a module with one wrong line and that many tests, all of which fail."""
     body = "".join(
         f"\n\ndef test_{number}():\n    assert add({number}, 1) == {number + 1}\n" for number in range(tests)
     )
@@ -51,7 +51,7 @@ def instance(tests: int) -> Instance:
 
 
 def bare(folder: Path, plugins: bool) -> Callable[[], object]:
-    """The run of pytest that a person would start."""
+    """Return a plain run of pytest, to be timed."""
     env = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     env |= {} if plugins else {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
@@ -59,7 +59,7 @@ def bare(folder: Path, plugins: bool) -> Callable[[], object]:
 
 
 def evaluation(task: TaskRef, mode: str) -> Callable[[], float]:
-    """Seconds of one ``submit``; resets and edits are not counted."""
+    """Return a function that gives the seconds of one ``submit``, without reset and edit."""
     env = RepairEnv(Setup(show_lines=40, show_chars=2000, options=Options(mode)))
 
     def once() -> float:
@@ -81,7 +81,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def measure(repeats: int, tests: int) -> dict[str, list[float]]:
-    """Samples of every side, in seconds, taken in turns after one warm-up."""
+    """Return the seconds of every side, taken in turns after one warm-up."""
     one = instance(tests)
     with tempfile.TemporaryDirectory() as place:
         folder, game = Path(place) / "repo", Path(place) / "game"

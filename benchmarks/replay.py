@@ -27,7 +27,7 @@ ONE_SIDE = "--one-side"
 
 
 def batches(run: Path) -> list[list[tuple[Any, Any]]]:
-    """In the order in which they were played: requests, and the turns that answered them."""
+    """Return the lockstep batches in their order: requests, and the turns that answered them."""
     from omegaconf import OmegaConf
 
     from turngrid.rollouts.store import read_episodes
@@ -44,7 +44,7 @@ def batches(run: Path) -> list[list[tuple[Any, Any]]]:
 
 
 def _asked(episode: Any, number: int, config: Any) -> list[tuple[Any, Any]]:
-    """An episode's requests and turns. Groups are named as the task loader names them."""
+    """Return an episode's requests and turns. Groups are named as the task loader names them."""
     from turngrid.rollouts.sampling import SampleRequest
     from turngrid.rollouts.seeds import request_seed
 
@@ -59,7 +59,7 @@ def _asked(episode: Any, number: int, config: Any) -> list[tuple[Any, Any]]:
 
 
 def one_side(run: Path) -> dict[str, float]:
-    """Sample it all; the first batch is sampled once before, to warm up."""
+    """Sample all batches, after a warm-up with the first one."""
     import torch
 
     from turngrid.verl_plugin.servers.transformers_server.generator import Generator
@@ -78,7 +78,7 @@ def one_side(run: Path) -> dict[str, float]:
 
 
 def measured(checkout: Path, run: Path) -> dict[str, float]:
-    """Raises SystemExit where that side fails."""
+    """Measure one side in a process of its own; raise SystemExit if it fails."""
     from benchmarks.checkouts import import_variables
 
     command = [sys.executable, __file__, str(run), ONE_SIDE]

@@ -38,7 +38,7 @@ LIMIT_SECONDS, LIMIT_MB = 20, 10
 
 
 def make(output: Path, seeds: int) -> Path:
-    """Write the runs and the sweep's record; returns the sweep's folder."""
+    """Write the runs and the sweep's record; return the sweep's folder."""
     generator = np.random.default_rng(0)
     runs = []
     for (algo, task), config in _configs().items():
@@ -82,8 +82,8 @@ def _sweep(runs: list[SweepRun]) -> Sweep:
 
 
 def measure(folder: Path) -> tuple[float, float, float]:
-    """Seconds from the command to its end, start of Python included, by the clock and on the
-    processor; the page's size in MB."""
+    """Return wall and processor seconds of the command, start of Python included, and the page's
+    size in MB."""
     start, before = time.perf_counter(), _processor_seconds()
     subprocess.run([sys.executable, "-m", "turngrid.experiments.report", str(folder)], check=True)
     wall, busy = time.perf_counter() - start, _processor_seconds() - before

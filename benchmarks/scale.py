@@ -66,18 +66,20 @@ GPUS, ANSWERS = (8, 64, 512), (256, 32)
 
 
 def limit(episodes: int, turns: int, latency: float) -> float:
-    """Episodes a second where every turn takes ``latency`` seconds and nothing else takes any."""
+    """Return the episodes a second if every turn takes ``latency`` seconds and nothing else any."""
     return episodes / (turns * latency)
 
 
 def processes(gpus: int, answer: int, cpu_ms: float) -> int:
-    """Of one core each, that keep so many GPUs busy where a turn samples ``answer`` tokens and
-    takes ``cpu_ms`` of them."""
+    """Return how many processes of one core keep the GPUs busy.
+
+    A turn samples ``answer`` tokens and takes ``cpu_ms`` of a process.
+    """
     return ceil(gpus * GPU_TOKENS / answer * cpu_ms / 1e3 / BUSY)
 
 
 def needs(agent_ms: float, environment_ms: float) -> Iterator[str]:
-    """A table's rows: agent-loop workers and environment processes."""
+    """Yield a table of the agent-loop workers and environment processes that GPUs need."""
     yield "| GPUs | tokens sampled a turn | turns/s | agent-loop workers | environment processes |"
     yield "|---|---|---|---|---|"
     for gpus, answer in product(GPUS, ANSWERS):
@@ -88,8 +90,8 @@ def needs(agent_ms: float, environment_ms: float) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Load:
-    """What is played: ``tokens`` an episode, in ``turns`` turns, each answered after ``latency``
-    seconds."""
+    """A size to measure: an episode has ``tokens`` in ``turns`` turns, each answered after
+    ``latency`` seconds."""
 
     environment: str
     episodes: int
@@ -105,9 +107,11 @@ class Load:
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one load. CPU in milliseconds a turn; memory in MiB an episode, of the agent loop's and
-    the environment's processes; ``latency`` as the server kept it, in seconds; ``tokens`` an
-    episode as recorded, on average."""
+    """Figures of one load.
+
+    CPU is in milliseconds a turn, memory in MiB an episode. ``latency`` is the server's measured
+    one in seconds, ``tokens`` the recorded mean of an episode.
+    """
 
     episodes_per_s: float
     limit: float
@@ -127,7 +131,7 @@ class Figures:
 
 
 class Part:
-    """Some processes: CPU seconds so far, and the most memory at once."""
+    """A group of processes: CPU seconds so far, and peak memory."""
 
     def __init__(self, processes: Iterable[psutil.Process]) -> None:
         self.processes = list(processes)
@@ -144,22 +148,22 @@ class Part:
         self.peak = max(self.peak, self.memory())
 
     def cpu_ms(self, turns: int) -> float:
-        """A turn's share of what was used since the beginning."""
+        """Return a turn's share of the CPU time used since the beginning, in milliseconds."""
         return 1e3 * (self.cpu() - self._cpu) / turns
 
     def mib(self, episodes: int) -> float:
-        """An episode's share of what the memory grew by at most."""
+        """Return an episode's share of the largest growth of memory, in MiB."""
         return (self.peak - self._memory) / MIB / episodes
 
 
 class Worker(AgentLoopWorker):
-    """An agent-loop worker that also says where it stands."""
+    """An agent-loop worker that reports how many groups it still runs."""
 
     def pid(self) -> int:
         return os.getpid()
 
     async def busy(self) -> int:
-        """Groups that have not come to their end."""
+        """Return the number of unfinished groups."""
         return len(self._tasks)
 
 
@@ -183,8 +187,8 @@ class Bench:
             ray.kill(actor)
 
     def parts(self) -> tuple[Part, Part, Part]:
-        """Agent loop, environment, and all others of this machine's Ray: server, load balancer,
-        queue, Ray itself."""
+        """Return the agent loop, the environment, and the rest of this machine's Ray: server, load
+        balancer, queue, Ray itself."""
         agents = [psutil.Process(pid) for pid in ray.get([worker.pid.remote() for worker in self.workers])]
         games = [child for agent in agents for child in agent.children(recursive=True)]
         counted = {process.pid for process in (*agents, *games)}
@@ -192,7 +196,7 @@ class Bench:
         return Part(agents), Part(games), Part(others)
 
     def warm_up(self, batch: Any) -> None:
-        """A group for each worker, at once: what is imported and made only once."""
+        """Run one group on each worker, so that imports and first-time work are not measured."""
         self._hand_out(batch[: self.load.workers])
         while self._busy():
             time.sleep(POLL_SECONDS)
@@ -229,11 +233,11 @@ class Bench:
         ray.get([worker.generate_sequences.remote(chunk) for worker, chunk in chunks])
 
     def _busy(self) -> int:
-        """Groups that have not come to their end."""
+        """Return the number of unfinished groups."""
         return sum(ray.get([worker.busy.remote() for worker in self.workers]))
 
     def _wait(self, parts: Iterable[Part]) -> None:
-        """Until every worker has published its last group."""
+        """Wait until every worker has published its last group."""
         load = self.load
         title = f"{load.environment}, {load.episodes} episodes"
         with ticking_bar(total=load.episodes * load.turns, desc=title, unit=" turns", leave=False) as bar:
@@ -245,14 +249,14 @@ class Bench:
 
 
 def recorded_tokens() -> int:
-    """All tokens of the rows in the queue, which is empty afterwards."""
+    """Count the tokens of the rows in the queue, and empty it."""
     rows = tq.kv_list("train")["train"]
     tq.kv_clear(keys=list(rows), partition_id="train")
     return sum(tags.get("seq_len", 0) for tags in rows.values())
 
 
 def answers(config: DictConfig, load: Load) -> list[list[int]]:
-    """A command that the game understands, and words up to the tokens of a turn."""
+    """Return answers: a command that the game knows, then words up to the tokens of a turn."""
     tokenizer = AutoTokenizer.from_pretrained(config.actor_rollout_ref.model.path)
     length = config.env.max_action_tokens
     words = tokenizer.encode("\n" + "the red key fits the door " * length, add_special_tokens=False)
@@ -261,7 +265,7 @@ def answers(config: DictConfig, load: Load) -> list[list[int]]:
 
 
 def scale_config(load: Load, folder: Path) -> DictConfig:
-    """A run's config for ``load``, with its games as data."""
+    """Return a run's config for ``load``, with its games as data."""
     config = compose(["env=textworld", f"env.task={TASK}", f"actor_rollout_ref.rollout.n={SAMPLES}"])
     config = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
     games = Catalogue(make_environment("textworld"), None).tasks(TASK, "train", GAMES)
@@ -280,7 +284,7 @@ def scale_config(load: Load, folder: Path) -> DictConfig:
 
 
 def prompts(config: DictConfig) -> Any:
-    """The batch that verl's trainer would send."""
+    """Return the batch that verl's trainer would send."""
     dataset = TaskDataset(config.data.train_files)
     rows = collate_fn([dataset[number] for number in range(len(dataset))])
     rows["uid"] = np.array([f"{number:06d}" for number in range(len(dataset))], dtype=object)
@@ -300,7 +304,7 @@ def measure(load: Load) -> Figures:
 
 @contextmanager
 def local_ray() -> Iterator[None]:
-    """A Ray of its own and its transfer queue, as a run on CPUs has them."""
+    """Start Ray and a transfer queue, as a run on CPUs does, and end them."""
     config = OmegaConf.to_container(compose([]), resolve=True)
     given = {name: value for name, value in config["ray_kwargs"]["ray_init"].items() if value is not None}
     ray.init(**given | {"object_store_memory": 10**9}, log_to_driver=False)

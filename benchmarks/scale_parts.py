@@ -1,5 +1,5 @@
-"""What ``benchmarks.scale`` puts in the place of GPUs, and of games: a server that answers after a
-set latency, and an environment that costs nothing. The agent loop between them is a run's own."""
+"""Stand-ins of ``benchmarks.scale``: a server that answers after a set latency, and an environment
+that costs nothing. The agent loop between them is a run's own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMMANDS = ("look", "inventory", "go north", "go south", "go east", "go west")  
 
 @dataclass
 class Answer:
-    """What verl's ``TokenOutput`` says, without the import of verl in the server's process."""
+    """The fields of verl's ``TokenOutput``, without importing verl in the server's process."""
 
     token_ids: list[int]
     log_probs: list[float]
@@ -33,11 +33,9 @@ class Answer:
 
 
 class StubServer:
-    """Answers some seconds after a request came (``begin``), as a vLLM server that has room for all
-    of them.
+    """Answers each request a set time after it came, as a vLLM server with room for all.
 
-    ``answers``: token ids; which one an episode's turn says depends on both, so that a group's
-    samples go different ways.
+    ``answers`` are token ids. Episode and turn choose among them, so that a group's samples differ.
     """
 
     def __init__(self, answers: Sequence[Sequence[int]]) -> None:
@@ -56,16 +54,16 @@ class StubServer:
         return Answer(answer, self._logprobs[: len(answer)])
 
     def begin(self, latency: float) -> None:
-        """Count from here, with another latency."""
+        """Reset the counts and set the latency."""
         self._latency, self.answered, self.waited = latency, 0, 0.0
 
     def stats(self) -> tuple[int, float]:
-        """Requests answered so far, and the seconds that they took in here."""
+        """Return the requests answered so far, and the seconds that they took here."""
         return self.answered, self.waited
 
 
 class IdleEnv(TextEnv):
-    """Says the same at every step."""
+    """Returns the same observation at every step."""
 
     def reset_game(self, task: TaskRef, seed: int) -> Observation:
         return Observation(SEEN, goal=task.goal)
@@ -75,7 +73,7 @@ class IdleEnv(TextEnv):
 
 
 class Idle(Environment):
-    """What is left of an environment's process where its games take no time."""
+    """An environment whose games take no time, to measure the rest of its process."""
 
     name = "idle"
     rewards = ("sparse",)

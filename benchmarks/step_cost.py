@@ -57,14 +57,14 @@ SHORT = ("model=tiny", "budget=rl_only", "eval.games=1", f"actor_rollout_ref.act
 
 
 def loss(config: Any, **given: Any) -> Any:
-    """verl's, as the trainer's process has it."""
+    """Return verl's loss, as the trainer's process has it."""
     from verl.workers.utils.losses import ppo_loss
 
     return ppo_loss(config=config, **given)
 
 
 def same_seeds() -> None:
-    """What is sampled does not depend on the step."""
+    """Sample every step with the seeds of the first."""
     from turngrid.rollouts import policy
 
     usual = policy.request_seed
@@ -76,7 +76,7 @@ def same_seeds() -> None:
 
 
 class InTurns(task.TurngridTrainer):
-    """A step begins where the one before has been logged."""
+    """Measures steps; one begins when the one before has been logged."""
 
     configs: ClassVar[dict[str, DictConfig]] = {}
     order: ClassVar[list[str]] = []
@@ -116,13 +116,13 @@ class InTurns(task.TurngridTrainer):
 
 
 def rounds(choices: Sequence[str], count: int) -> list[list[str]]:
-    """Of the choices with the first twice, each round in an order of its own."""
+    """Return rounds of the choices, the first one twice, each in a random order."""
     once = [choices[0], *choices]
     return [Random(number).sample(once, len(once)) for number in range(count)]
 
 
 def composed(choices: Sequence[str], steps: int, more: Sequence[str], folder: Path) -> dict[str, DictConfig]:
-    """By choice, and the games of all of them."""
+    """Return the config of each choice, and the games of all."""
     found = {}
     with composer() as compose:
         for choice in choices:
@@ -138,7 +138,7 @@ def composed(choices: Sequence[str], steps: int, more: Sequence[str], folder: Pa
 
 
 def measured(choices: Sequence[str], count: int, more: Sequence[str], folder: Path) -> list[dict[str, float]]:
-    """CPU seconds of a step in each round, by choice."""
+    """Return the CPU seconds of a step in each round, by choice."""
     dealt = rounds(choices, count)
     InTurns.order = [choices[0], *chain.from_iterable(dealt), choices[0]]
     InTurns.configs = composed(choices, len(InTurns.order), more, folder)

@@ -33,7 +33,7 @@ def make_run(
     curve: Sequence[float] = (),
     turns: int = 2,
 ) -> Path:
-    """A finished run.
+    """Write the folder of a finished run.
 
     Args:
         folder: to be made.
@@ -63,7 +63,7 @@ def make_run(
 
 
 def begin_run(folder: Path, seed: int, config: Mapping[str, Any] | None = None, curve: Sequence[float] = ()) -> Path:
-    """A run that was started and got as far as ``curve``."""
+    """Write a run that was started and ended after the steps of ``curve``."""
     folder.mkdir(parents=True)
     settings = {"env": {"name": ENV}, "model": {"path": "asset://tiny"}, **(config or {}), "seed": seed}
     (folder / "config.yaml").write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")

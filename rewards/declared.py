@@ -1,8 +1,7 @@
-"""What a method declares: ranges of its settings, requirements, conflicts, and its card.
+"""What a method declares: ranges of its settings, requirements and conflicts.
 
 ``turngrid.config.checks.methods`` reads the declarations and refuses a run before anything starts.
-``benchmarks/pages.py`` writes the cards into docs/methods.md. A declaration is an
-attribute of the class, or a property if it depends on the settings.
+A declaration is an attribute of the class, or a property if it depends on the settings.
 """
 
 import math
@@ -18,26 +17,6 @@ OWN_ROWS = "own rows"  # an episode has one row, which can replace another
 GAMES_AGAIN = "games again"  # a game is sampled in several steps
 CONTEXTS = "contexts"  # the policy scores other sequences by the weights that sampled
 Names = frozenset[str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Card:
-    """A method's line in docs/methods.md, besides the comment at the head of its YAML.
-
-    Attributes:
-        paper: arXiv id or project; "" if the method is ours.
-        source: what it was written from, if not the paper's text; ``code`` is the released one.
-        result: published success on ALFWorld in %, baseline -> method (model), unless it names
-            something else.
-        needs: what the declarations do not say.
-        ours: our choices, and what was not found or not built.
-    """
-
-    paper: str = ""
-    source: str = ""
-    result: str = ""
-    needs: str = ""
-    ours: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,15 +60,14 @@ def only(key: str, *values: Any, reason: str, use: str = "", warns: bool = False
 FIRST = without("before", "it replaces what acts before it")
 
 
-def in_range(low: float = -math.inf, high: float = math.inf, /, **settings: float) -> None:
+def in_range(name: str, value: float, low: float = -math.inf, high: float = math.inf) -> None:
     """Check a numeric setting.
 
     Raises:
-        ValueError: the setting is not in [low, high], or is no number.
+        ValueError: the setting is not in [low, high], or is no finite number.
     """
-    for name, value in settings.items():
-        if not low <= value <= high or math.isinf(value):
-            raise ValueError(f"{name}={value} must lie in [{low:g}, {high:g}]")
+    if not low <= value <= high or math.isinf(value):
+        raise ValueError(f"{name}={value} must lie in [{low:g}, {high:g}]")
 
 
 def number(low: float = -math.inf, high: float = math.inf) -> Any:
@@ -104,7 +82,9 @@ def word(*choices: str | None) -> Any:
 
 @dataclass
 class Method:
-    """Base class of methods; fields are settings, with values in ``conf/SLOT/NAME.yaml``.
+    """Base class of methods; fields are settings.
+
+    ``conf/SLOT/NAME.yaml`` has their values, and at its head the source and our own choices.
 
     Attributes:
         requires: names of this module.
@@ -119,7 +99,6 @@ class Method:
         ValueError: a setting is outside its field's range or choices.
     """
 
-    card: ClassVar[Card] = Card()
     requires: ClassVar[Names] = frozenset()
     conflicts: ClassVar[tuple[Conflict, ...]] = ()
     needs: ClassVar[Names] = frozenset()
@@ -134,4 +113,4 @@ class Method:
             if choices and value not in choices:
                 raise ValueError(f"{item.name}={value} must be one of: {', '.join(map(str, choices))}")
             if "range" in item.metadata and value is not None:
-                in_range(*item.metadata["range"], **{item.name: value})
+                in_range(item.name, value, *item.metadata["range"])

@@ -11,7 +11,7 @@ from turngrid.rewards.reward import Reward, ScoredTurn
 PLAN_SHARE = "plan_share"  # in ``Turn.info``, and by this name among the rewards
 REWARDS: dict[str, str] = {
     "sparse": "turngrid.rewards.scores:Sparse",
-    "balanced": "turngrid.rewards.scores:Balanced",
+    "balanced": "turngrid.rewards.scores:Dense",  # its games are made to score at milestones only
     "dense": "turngrid.rewards.scores:Dense",
     "binary": "turngrid.rewards.repair:Binary",
     "ratio": "turngrid.rewards.repair:Ratio",
@@ -45,7 +45,9 @@ def settings_class(name: str) -> type[Any]:
 def reward_class(name: str) -> Any:
     """Return the reward's class; its ``name`` is the one by which it is chosen."""
     cls = load(path_of("reward", name, REWARDS))
-    return cls if getattr(cls, "name", None) == name else type(cls.__name__, (cls,), {"name": name})
+    if getattr(cls, "name", None) == name:
+        return cls
+    return type(cls.__name__, (cls,), {"name": name, "__module__": cls.__module__})  # errors name that module's line
 
 
 @dataclass

@@ -112,15 +112,13 @@ class Judge:
         return ""
 
     def ask(self, problem: str, patch: str) -> float:
-        """Return the judge's score of one change."""
-        for left in range(self.settings.retries, -1, -1):
+        """Return the judge's score of one change; wait a second longer before each retry."""
+        for retry in range(self.settings.retries):
             try:
                 return _score(self._send(problem, patch))
             except JudgeError:
-                if not left:
-                    raise
-                time.sleep(_WAIT_S * (self.settings.retries - left + 1))
-        raise AssertionError("unreachable")
+                time.sleep(_WAIT_S * (retry + 1))
+        return _score(self._send(problem, patch))
 
     def _send(self, problem: str, patch: str) -> Any:
         import httpx  # here: the other rewards need none

@@ -1,4 +1,4 @@
-"""``sparse``, ``balanced``, ``dense``, the study's densities (arXiv 2510.01132); others."""
+"""Rewards by score: the densities of the study (arXiv 2510.01132), F1, and that of matches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,13 +32,6 @@ class Dense:
         if max_score <= 0:
             raise ValueError(f"reward {self.name} divides by the game's maximum score, which is {max_score:g}")
         return [turn.score_delta / max_score for turn in turns]
-
-
-@dataclass(frozen=True)
-class Balanced(Dense):
-    """The rule of ``Dense``, on games that are made to score only at milestones."""
-
-    name: ClassVar[str] = "balanced"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from turngrid.envs.types import Call
 from turngrid.envs.utils.printable import chat_text, printable
 from turngrid.rollouts.policy import Reply, TurnContext
 from turngrid.rollouts.prompt_forms.tool_call import read_calls
-from turngrid.rollouts.seeds import request_seed
 from turngrid.rollouts.stream import Message, in_words, joined, runs
 
 if TYPE_CHECKING:
@@ -99,8 +98,7 @@ class ChatPolicy:
         self.name = self.endpoint.model
 
     async def act(self, context: TurnContext) -> Reply:
-        seed = request_seed(self.run_seed, context.step, context.prompt, context.sample, context.turn)
-        reply = await self._ask(self._body(context.messages, seed % 2**SEED_BITS))
+        reply = await self._ask(self._body(context.messages, context.seed(self.run_seed) % 2**SEED_BITS))
         if reply is None:
             return Reply(text="", out_of_context=True)
         return Reply(text=printable(_content(reply, self.endpoint)).strip())

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from turngrid.envs.types import EnvError, GameStuck
 from turngrid.rollouts.episode import Episode, Outcome
-from turngrid.rollouts.loop import EpisodeSpec, Session
 from turngrid.rollouts.sampling import SampleLost
+from turngrid.rollouts.spec import EpisodeSpec, Session
 
 MAX_RETRIES = 3
 

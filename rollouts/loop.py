@@ -57,10 +57,12 @@ async def run_episode(
         sides[opposite.seat] = Side(policy if itself else scripted, opposite, other)
     episodes = await run_match(sides, session)
     first, *others = [episode for episode in episodes.values() if episode.turns] or episodes.values()
-    if not (itself and spec.both):
-        return episodes.get(spec.seat) or (first if itself else without_turns(spec.seat, policy.name, first))
-    first.sides = others
-    return first
+    if itself and spec.both:
+        first.sides = others
+        return first
+    if spec.seat in episodes:
+        return episodes[spec.seat]
+    return first if itself else without_turns(spec.seat, policy.name, first)
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ async def _step(session: Session, episode: Episode, spec: EpisodeSpec) -> StepRe
     if spec.followed:
         return await follow(session, episode, spec, spec.followed)
     turn = episode.turns[-1]
-    turn.ran = 0  # so far, for what is left of the limit
+    turn.ran = 0  # actions_left below counts it
     start = time.perf_counter()
     result, turn.ran = await run_actions(session, spec.form, turn, spec.actions_left(episode))
     turn.env_seconds = time.perf_counter() - start
@@ -255,15 +257,24 @@ class _Run:
         self.episode.policy_version = reply.version
         return True
 
-    def _context(self, seen: Observation, max_tokens: int | None = None) -> TurnContext:
+    def _context(self, seen: Observation, max_tokens: int | None) -> TurnContext:
         spec, view, episode = self.spec, self.view, self.episode
-        ids = self.stream.ids if self.stream else []
-        identity = (spec.task, seen, len(episode.turns), spec.sample, spec.step, spec.group)
         prompt_ids = episode.prompt_ids if episode.followed else view.prompt_ids
-        prompt_length = len(prompt_ids) - episode.prefix_tokens
-        return TurnContext(view.messages, ids, *identity, prompt_length, max_tokens, episode.actions_run)
+        return TurnContext(
+            messages=view.messages,
+            token_ids=self.stream.ids if self.stream else [],
+            task=spec.task,
+            observation=seen,
+            turn=len(episode.turns),
+            sample=spec.sample,
+            step=spec.step,
+            prompt=spec.group,
+            prompt_length=len(prompt_ids) - episode.prefix_tokens,
+            max_tokens=max_tokens,
+            acted=episode.actions_run,
+        )
 
-    def _turn(self, reply: Reply, seen: Observation, role: str = "") -> Turn:
+    def _turn(self, reply: Reply, seen: Observation, role: str) -> Turn:
         """Return the record of the policy's answer."""
         form, functions, stream = self.spec.form, self.spec.style.functions, self.stream
         if self.roles and not self.roles[role].acts:

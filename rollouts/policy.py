@@ -1,8 +1,8 @@
 """Policies, which turn the episode so far into one action: the expert, a random one, a model."""
 
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any, Protocol
 
 from turngrid.envs.types import EnvError, Observation, TaskRef
@@ -34,6 +34,10 @@ class TurnContext:
     prompt_length: int = 0
     max_tokens: int | None = None
     acted: int = 0
+
+    def seed(self, run_seed: int) -> int:
+        """Return the seed of this turn's answer."""
+        return request_seed(run_seed, self.step, self.prompt, self.sample, self.turn)
 
 
 @dataclass(frozen=True)
@@ -122,15 +126,10 @@ class RandomPolicy:
     async def act(self, context: TurnContext) -> Reply:
         seen = context.observation
         commands = {FIRST: seen.legal[:1], EXACT: seen.expert}.get(self.name, sorted(seen.legal))
-        return one_of(commands, context, dice(self.run_seed, context))
+        return one_of(commands, context, Random(context.seed(self.run_seed)))
 
 
-def dice(run_seed: int, context: TurnContext) -> random.Random:
-    """Return the random generator of one turn."""
-    return random.Random(request_seed(run_seed, context.step, context.prompt, context.sample, context.turn))
-
-
-def one_of(commands: Sequence[str], context: TurnContext, draw: random.Random) -> Reply:
+def one_of(commands: Sequence[str], context: TurnContext, draw: Random) -> Reply:
     if not commands:
         raise EnvError(
             f"{context.task.key}: the environment lists no commands to choose from (Observation.legal, expert)"
@@ -192,7 +191,7 @@ class ModelPolicy:
             temperature=self.params.temperature,
             top_p=self.params.top_p,
             top_k=self.params.top_k,
-            seed=request_seed(self.run_seed, context.step, context.prompt, context.sample, context.turn),
+            seed=context.seed(self.run_seed),
             entropies=self.entropies,
             full_entropies=self.full_entropies,
             weights=self.weights,

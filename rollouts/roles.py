@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from turngrid.envs.environment import PromptStyle
 from turngrid.envs.types import Observation
 from turngrid.envs.utils.printable import shortened
-from turngrid.rewards.declared import Card, Conflict, Method, number, without
+from turngrid.rewards.declared import Conflict, Method, number, without
 from turngrid.rollouts.episode import Turn
 from turngrid.rollouts.prompt_forms.form import NOTHING_READ, PromptForm, messages
 from turngrid.rollouts.retrieval import lines_of
@@ -76,7 +76,6 @@ class Role(Method):
             "data.max_response_length={method.max_tokens}",
         ),
     )
-    card: ClassVar[Card] = Card(paper="2602.08847", source="code")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,29 +114,19 @@ def _before_actions(roles: Mapping[str, Role]) -> list[Role]:
     """Return the roles that may answer an observation before any that acts."""
     first = next(iter(roles))
     early, names = [], [first, roles[first].default] if roles[first].every > 1 else [first]
-    for name in names:  # which grows meanwhile
+    for name in names:  # the loop adds names
         if name in roles and not roles[name].acts and roles[name] not in early:
             early.append(roles[name])
             names += roles[name].followers
     return early
 
 
-@dataclass(frozen=True)
-class Roles:
+class Roles(dict[str, Role]):
     """The roles of an episode by name; the first one answers a new observation."""
-
-    by_name: Mapping[str, Role]
-
-    def __getitem__(self, name: str) -> Role:
-        return self.by_name[name]
-
-    @property
-    def names(self) -> list[str]:
-        return [*self.by_name]
 
     def opening(self, turns: Sequence[Turn]) -> str:
         """Return the role that answers a new observation, after these turns."""
-        first = self.names[0]
+        first = next(iter(self))
         acted = sum(not turn.aside for turn in turns)
         return self[first].default if acted % self[first].every else first
 

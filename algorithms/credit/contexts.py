@@ -9,7 +9,7 @@ from torch import Tensor
 from turngrid.algorithms.contexts import Context, RowView
 from turngrid.algorithms.pools import compared, deviations
 from turngrid.algorithms.turns import Turns, discounted
-from turngrid.rewards.declared import CONTEXTS, GROUPS, Card, Conflict, Method, excludes, number, without, word
+from turngrid.rewards.declared import CONTEXTS, GROUPS, Conflict, Method, excludes, number, without, word
 
 THOUGHT = "Now I can answer."
 STEPWISE = ("gigpo", "hgpo", "mt_grpo", "graft", "salt")  # give single turns credit of their own
@@ -33,13 +33,6 @@ class Infopo(Method):
     requires = frozenset({GROUPS, CONTEXTS})
     needs = frozenset({"log_probs"})
     conflicts = (excludes("credit", "igpo", reason="both pay a turn for what it found out", use="credit=[infopo]"),)
-    card = Card(
-        paper="2603.00656",
-        source="code",
-        result="UserGym, ColBench, tau2: +14 to 16 % over GRPO",
-        ours="one gain a turn, as in the paper (its code: one a token); no discount of turns; `beta` by a schedule "
-        "in place of its decay",
-    )
 
     logged: dict[str, float] = field(default_factory=dict, init=False, repr=False)
 
@@ -94,12 +87,6 @@ class Igpo(Method):
         Conflict(("answering",), lambda _, action: not action, "no observation of it has a right answer", "env=search"),
         without("before", "it is over the episode's advantage"),
         excludes("credit", *STEPWISE, reason="each gives single turns credit of its own", use="credit=[igpo]"),
-    )
-    card = Card(
-        paper="2510.14967",
-        source="code",
-        needs="an environment with right answers (`env=search`)",
-        ours="the first right answer; the sampling temperature; unbiased deviations; gains of exactly 0 count",
     )
 
     def contexts(self, row: RowView) -> Sequence[Context]:

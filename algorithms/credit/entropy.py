@@ -7,7 +7,7 @@ from torch import Tensor
 
 from turngrid.algorithms.pools import bounds, compared, means, without_rounding
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import WHOLE_STEP, Card, Method, Names, number, word
+from turngrid.rewards.declared import WHOLE_STEP, Method, Names, number, word
 
 EPSILON = 1e-8  # added to the range of the entropies (EMPG)
 
@@ -25,12 +25,6 @@ class Aem(Method):
 
     needs = frozenset({"entropy"})
     grains = frozenset({"token", "turn", "episode"})
-    card = Card(
-        paper="2605.00425",
-        source="a note",
-        result="68.0 -> 76.8 (1.5B, GRPO)",
-        ours="`sharpness` 1 and the pool (the group)",
-    )
 
     @property
     def requires(self) -> Names:  # type: ignore[override]
@@ -66,12 +60,6 @@ class Aepo(Method):
     needs = frozenset({"entropy"})
     grains = frozenset({"token", "turn", "episode"})
     requires = frozenset({WHOLE_STEP})
-    card = Card(
-        paper="2510.14545",
-        source="notes",
-        ours="H is the turn's mean and z is over the batch; "
-        "in the code H is a token's and z is over a pass of the update",
-    )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         assert turns.entropy is not None
@@ -98,7 +86,6 @@ class Empg(Method):
     needs = frozenset({"entropy"})
     grains = frozenset({"turn", "episode"})
     requires = frozenset({WHOLE_STEP})
-    card = Card(paper="2509.09265", source="a note", ours="`sharpness`, `sharpness_next`, `bonus`")
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         assert turns.entropy is not None

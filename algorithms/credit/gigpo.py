@@ -8,7 +8,7 @@ from torch import Tensor
 
 from turngrid.algorithms.pools import EPSILON, compared, means, pools
 from turngrid.algorithms.turns import Turns, discounted
-from turngrid.rewards.declared import FIRST, GROUPS, OWN_TURNS, Card, Conflict, Method, excludes, number, word
+from turngrid.rewards.declared import FIRST, GROUPS, OWN_TURNS, Conflict, Method, excludes, number, word
 
 LOSES_KL = Conflict(  # of a method that replaces the estimator's advantages
     ("algorithm.use_kl_in_reward",),
@@ -39,13 +39,6 @@ class Gigpo(Method):
 
     grains = frozenset({"episode"})  # an estimator over turns whitens, so its scale differs
     requires = frozenset({GROUPS, OWN_TURNS})
-    card = Card(
-        paper="2505.10978",
-        source="equations 6 to 8",
-        result="86.7 (1.5B)",
-        ours="no deviation over `algo=rloo`, which sets `algorithm.norm_adv_by_std_in_grpo=false`; `costs_go_on` "
-        "([below](#episodes-that-are-cut-off))",
-    )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         at = turns.acting()
@@ -105,7 +98,6 @@ class Hgpo(Method):
         FIRST,
         LOSES_KL,
     )
-    card = Card(paper="2602.22817", source="code", needs="no credit before it", ours="as of `gigpo`")
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         at = turns.acting()
@@ -140,11 +132,6 @@ class Salt(Method):
 
     grains = frozenset({"turn", "episode"})
     requires = frozenset({GROUPS, OWN_TURNS})
-    card = Card(
-        paper="2510.20022",
-        source="another paper's appendix",
-        ours="each occurrence counts, also two in one episode",
-    )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         at = turns.flat()
@@ -178,12 +165,6 @@ class MtGrpo(Method):
             "credit.mt_grpo.outcome=reward",
             warns=True,
         ),
-    )
-    card = Card(
-        paper="2505.11821",
-        source="code",
-        ours="`scope: own` for more than two turns ([biased](#mt_grpo) if the policy decides when to stop); episodes "
-        "without a tool call are not apart",
     )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 from turngrid.algorithms.credit.gigpo import LOSES_KL
 from turngrid.algorithms.pools import pools, without_rounding
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import GROUPS, OWN_TURNS, Card, Method, number, word
+from turngrid.rewards.declared import GROUPS, OWN_TURNS, Method, number, word
 
 TOLERANCE = 1e-9
 SWEEPS = 1000  # maximum iterations; cycles with a reward converge slowly if gamma is near 1
@@ -39,16 +39,18 @@ class Graft(Method):
     grains = frozenset({"episode"})  # it would discard a critic's estimate of each turn
     requires = frozenset({GROUPS, OWN_TURNS})
     conflicts = (LOSES_KL,)
-    card = Card(
-        paper="GRAFT",
-        source="one line",
-        ours="r_t, `mean`, `scale`, V of ends ([below](#episodes-that-are-cut-off), [measured](credit_quality.md))",
-    )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
-        acts = turns.acts.numpy()
-        if not acts.any():
+        if not turns.acts.any():
             return advantages.clone()
+        gain = self._gains(turns, turns.acts.numpy())
+        if self.scale and gain.std() > TOLERANCE:
+            gain *= advantages[turns.acts].double().numpy().std() / gain.std()
+        gains = torch.from_numpy(gain).to(advantages.dtype)
+        return torch.zeros_like(advantages).masked_scatter(turns.acts, gains)
+
+    def _gains(self, turns: Turns, acts: np.ndarray) -> np.ndarray:
+        """Return the advantage of every turn that acts, (turns,), 0 if it may be rounding alone."""
         episode, turn = acts.nonzero()
         reward, group, cut = turns.reward.numpy()[acts], turns.group.numpy()[episode], turns.cut_off.numpy()[episode]
         # equal states of two groups are two nodes
@@ -61,12 +63,7 @@ class Graft(Method):
         stops = last & cut & (ended | ~np.isin(after, state))
         base = np.where(stops, value[state].clip(min=0), value[state])
         sizes = np.abs(reward) + np.abs(follows) + np.abs(base)
-        gain = without_rounding(*map(torch.from_numpy, (reward + follows - base, group, sizes))).numpy()
-        if self.scale and gain.std() > TOLERANCE:
-            gain *= advantages[turns.acts].double().numpy().std() / gain.std()
-        result = torch.zeros_like(advantages)
-        result[turns.acts] = torch.from_numpy(gain).to(result.dtype)
-        return result
+        return without_rounding(*map(torch.from_numpy, (reward + follows - base, group, sizes))).numpy()
 
 
 def _values(

@@ -9,43 +9,29 @@ from turngrid.algorithms.filters.groups import equal_scores
 from turngrid.algorithms.pools import centred, compared, means, pools, sums
 from turngrid.algorithms.registry import base_of
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import (
-    FIRST,
-    GROUPS,
-    WHOLE_STEP,
-    Card,
-    Conflict,
-    Method,
-    excludes,
-    number,
-    only,
-    without,
-    word,
-)
+from turngrid.rewards.declared import FIRST, GROUPS, WHOLE_STEP, Conflict, Method, excludes, number, only, without, word
 
 _BRANCHES = Conflict(("branches",), lambda _, are: not are, "no episode branches off", "rollout_form=tree")
 
 
 @dataclass(kw_only=True)
 class Tree(Method):
-    """``A_t += (R - mean) / (std + 1e-6)`` over the scores R of a tree's leaves; 0 if equal."""
+    """``A_t += (R - mean) / (std + 1e-6)`` over the scores R of a tree's leaves.
+
+    The term is 0 if they are equal, or of a leaf alone.
+    """
 
     std: bool
-    lone_leaf: str = word("zero", "raw")
     shared: str = word("each", "once")
 
     grains = frozenset({"turn", "episode"})
     requires = frozenset({GROUPS})
     conflicts = (_BRANCHES,)
-    card = Card(paper="2509.21240", source="code", ours="`shared: once`")
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         if turns.tree is None or not len(turns.tree):
             return advantages
-        tree = pools(turns.group, turns.tree)
-        inside = compared(turns.score, tree, self.std, size=turns.score_size)
-        if self.lone_leaf == "raw":
-            inside = torch.where(torch.bincount(tree)[tree] == 1, turns.score, inside)
+        inside = compared(turns.score, pools(turns.group, turns.tree), self.std, size=turns.score_size)
         result = advantages + inside.unsqueeze(1)
         return result / leaves(turns) if self.shared == "once" else result
 
@@ -56,9 +42,7 @@ def leaves(turns: Turns) -> Tensor:
     episode, turn = turns.flat()
     keys = torch.stack([turns.group[episode], turns.node[episode, turn]])
     _, where, count = torch.unique(keys, dim=1, return_inverse=True, return_counts=True)
-    counts = torch.ones(turns.mask.shape, dtype=torch.float64)
-    counts[episode, turn] = count[where].double()
-    return counts
+    return torch.ones(turns.mask.shape, dtype=torch.float64).masked_scatter(turns.mask, count[where].double())
 
 
 @dataclass(kw_only=True)
@@ -80,12 +64,6 @@ class TreeQ(Method):
         _BRANCHES,
         excludes("credit", "tree", reason="both compare the same episodes", use="credit=[tree_q]"),
         Conflict(("before",), lambda _, names: bool({*names} - {"tree"}), "it replaces what they return"),
-    )
-    card = Card(
-        paper="2506.21669",
-        source="abstract",
-        result="85.1 (of the method as a whole)",
-        ours="all of it: the paper searches with MCTS, and its formula was not found",
     )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
@@ -128,13 +106,6 @@ class Pair(Method):
         FIRST,
         only("actor_rollout_ref.actor.ppo_epochs", 1, reason="a later update would need both episodes in one pass"),
     )
-    card = Card(
-        paper="2410.04612",
-        source="code",
-        result="dialogue: an 8B model above a prompted 70B one",
-        needs="`rollout_form=tree` of two episodes a tree; one epoch",
-        ours="the gradient at the first update in place of a squared loss; PPO's clip",
-    )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         if turns.node is None or turns.tree is None or not len(turns.tree):
@@ -162,7 +133,6 @@ class Attempts(Method):
         Conflict(("several plays",), lambda _, are: not are, "an episode is one attempt", "rollout_form=attempts"),
         FIRST,
     )
-    card = Card(needs="an episode of several attempts")
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         if turns.attempt is None or not len(turns.attempt):
@@ -172,9 +142,7 @@ class Attempts(Method):
         own = pools(episode, number)
         same = torch.zeros_like(own.unique()).scatter(0, own, pools(turns.group[episode], number))
         values = compared(sums(rewards, own), same, self.std, size=sums(rewards.abs(), own))
-        result = torch.zeros_like(advantages)
-        result[episode, turn] = values[own].to(result.dtype)
-        return result
+        return torch.zeros_like(turns.reward).masked_scatter(turns.mask, values[own])
 
 
 @dataclass(kw_only=True)
@@ -198,7 +166,6 @@ class GroupScale(Method):
             "algo=grpo",
         ),
     )
-    card = Card(paper="2509.24107", needs="no credit after it", ours="`most` 8 (there no cap)")
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         good = int((~equal_scores(turns.score, turns.score_size, turns.group)).sum())

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from turngrid.algorithms.pools import compared
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import WHOLE_STEP, Card, Method, number
+from turngrid.rewards.declared import WHOLE_STEP, Method, number
 
 
 @dataclass(kw_only=True)
@@ -23,12 +23,6 @@ class Rlvmr(Method):
     labels = ("planning", "explore", "reflection", "monitor")
     grains = frozenset({"episode"})
     requires = frozenset({WHOLE_STEP})
-    card = Card(
-        paper="2507.22844",
-        source="a note",
-        result="91.4 seen, 91.8 unseen (7B)",
-        ours="the rules ([below](#hiper-and-rlvmr))",
-    )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         assert turns.label is not None

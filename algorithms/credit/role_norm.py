@@ -7,7 +7,7 @@ from torch import Tensor
 
 from turngrid.algorithms.pools import compared, pools
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import FIRST, GROUPS, Card, Conflict, Method, word
+from turngrid.rewards.declared import FIRST, GROUPS, Conflict, Method, word
 
 ROLE, GROUP, TURN, EPISODE = "role", "group", "turn", "episode"
 
@@ -30,12 +30,6 @@ class RoleNorm(Method):
         Conflict(("roles",), lambda _, roles: not roles, "an episode has one role", "roles=[planner,actor]"),
         FIRST,
     )
-    card = Card(
-        paper="2602.08847",
-        source="code",
-        needs="`roles=[...]`",
-        ours="0 for a role with one answer in the group, where the code has its score",
-    )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         episode, turn = turns.flat()
@@ -43,8 +37,7 @@ class RoleNorm(Method):
         pool = pools(turns.group[episode], role)
         counted = pools(episode, pool) if self.count == EPISODE else torch.arange(len(pool))
         first = torch.zeros(int(counted.max()) + 1 if len(counted) else 0, dtype=torch.int64)
-        first[counted] = torch.arange(len(counted))  # an answer for each of what counts; they are equal
+        first[counted] = torch.arange(len(counted))  # one answer each, as all have the same score
         scores, sizes = turns.score[episode][first], turns.score_size[episode][first]
-        result = torch.zeros_like(advantages)
-        result[episode, turn] = compared(scores, pool[first], self.std, size=sizes)[counted].to(result.dtype)
-        return result
+        values = compared(scores, pool[first], self.std, size=sizes)
+        return torch.zeros_like(turns.reward).masked_scatter(turns.mask, values[counted])

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import Card, Method, only
+from turngrid.rewards.declared import Method, only
 
 
 @dataclass(kw_only=True)
@@ -22,12 +22,6 @@ class Distill(Method):
     conflicts = (
         only("model.lora_rank", None, reason="verl would ask the policy, not algo.teacher", use="model.lora_rank=null"),
         only("algorithm.kl_penalty", "kl", "k1", reason="it learns from a difference of log-probs"),
-    )
-    card = Card(
-        paper="2604.24005",
-        source="code",
-        result="up to +18 points with `rollout_form=tcod`",
-        ours="the sampling temperature",
     )
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from turngrid.algorithms.slots import Estimate, Head, Tokens
 from turngrid.algorithms.turns import Turns, discounted
-from turngrid.rewards.declared import Card, Method, number
+from turngrid.rewards.declared import Method, number
 from turngrid.rewards.shaping.penalties import KEEP, SWITCH
 
 EPSILON = 1e-8
@@ -49,12 +49,6 @@ class Hiper(Method):
     heads = 3  # high, low, term
     labels = LABELS
     grain = "token"
-    card = Card(
-        paper="2602.16165",
-        source="code",
-        result="95.3 / 97.4 (1.5B / 7B)",
-        ours="[see below](#hiper-and-rlvmr)",
-    )
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
         assert tokens.value is not None

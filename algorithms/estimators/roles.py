@@ -11,7 +11,7 @@ from turngrid.algorithms.group import group_ids
 from turngrid.algorithms.pools import centred, pools
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns, discounted
-from turngrid.rewards.declared import SYNCHRONOUS, WHOLE_STEP, Card, Method, excludes, number, without, word
+from turngrid.rewards.declared import SYNCHRONOUS, WHOLE_STEP, Method, excludes, number, without, word
 
 STEP, GAME = "step", "game"
 
@@ -31,18 +31,11 @@ class Rae(Method):
     update: str = word(STEP, GAME)
     baselines: dict[str, float] = field(default_factory=dict, init=False)
 
-    needs = frozenset()
     grain = "turn"
     requires = frozenset({WHOLE_STEP, SYNCHRONOUS})
     conflicts = (
         excludes("filter", "dynamic_sampling", reason="groups that it drops would be missing in the moving average"),
         without("roles", "its average is that of a seat", "algo=dr_mas"),
-    )
-    card = Card(
-        paper="2506.24119",
-        source="code",
-        needs="`rollout_form=self_play`",
-        ours="`update: step` (`game` is the code's); one average for all processes",
     )
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
@@ -73,15 +66,8 @@ class RoleMean(Method):
 
     gamma: float = number(0, 1)
 
-    needs = frozenset()
     grain = "turn"
     requires = frozenset({WHOLE_STEP})
-    card = Card(
-        paper="2510.15414",
-        source="notes",
-        needs="`rollout_form=self_play`, or `roles=[...]`",
-        ours="the paper's; not the code's whitening, mean of distinct values, and rewards centred by seat",
-    )
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
         returns, sizes = (
@@ -89,10 +75,8 @@ class RoleMean(Method):
         )
         task, (episode, turn) = group_ids([*map(task_of, turns.tasks)] or [""] * len(returns)), turns.flat()
         role = torch.zeros_like(turn) if turns.role is None else turns.role[episode, turn]
-        advantages = torch.zeros_like(returns)
-        pool = pools(task[episode], role)
-        advantages[episode, turn] = centred(returns[episode, turn], pool, sizes[episode, turn])
-        return Estimate(advantages, returns)
+        values = centred(returns[turns.mask], pools(task[episode], role), sizes[turns.mask])
+        return Estimate(torch.zeros_like(returns).masked_scatter(turns.mask, values), returns)
 
 
 def roles_of(turns: Turns) -> list[str]:

@@ -9,21 +9,10 @@ from torch import Tensor
 from turngrid.algorithms.pools import centred
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import (
-    GROUPS,
-    SYNCHRONOUS,
-    WHOLE_STEP,
-    Card,
-    Conflict,
-    Method,
-    number,
-    only,
-    without,
-    word,
-)
+from turngrid.rewards.declared import GROUPS, SYNCHRONOUS, WHOLE_STEP, Conflict, Method, number, only, without, word
 
 REVERSE, FORWARD, RANDOM = "reverse", "forward", "random"
-LEAST = 1e-6  # deviation of the scores by which is divided
+LEAST = 1e-6  # deviation of the scores; they are not divided by a smaller one
 
 
 @dataclass(kw_only=True)
@@ -47,7 +36,6 @@ class Seeupo(Method):
     fewest: int = number(1)
     seed: int
 
-    needs = frozenset()
     grain = "episode"
     by_turn = True
     requires = frozenset({GROUPS, WHOLE_STEP, SYNCHRONOUS})
@@ -63,13 +51,6 @@ class Seeupo(Method):
         without("buffer", "no turn of a stored episode is updated", "buffer=[]"),
         without("terms", "a term counts one update a step", "terms=[]"),
         without("critic", "it has no values to learn"),
-    )
-    card = Card(
-        paper="2602.06554",
-        source="code",
-        result="of AppWorld and BFCL v4, relative: +43 to +55 % (14B)",
-        needs="rows of one turn (`prompt.history`)",
-        ours="an episode without a turn keeps its factor; `fewest` 2",
     )
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:

@@ -8,7 +8,7 @@ from turngrid.algorithms.pools import compared, deviations, pools
 from turngrid.algorithms.registry import FORM
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns, discounted
-from turngrid.rewards.declared import GROUPS, Card, Method, number, only, without
+from turngrid.rewards.declared import GROUPS, Method, number, only, without
 from turngrid.rewards.registry import PLAN_SHARE
 
 
@@ -29,19 +29,12 @@ class SemiOnline(Method):
     format: float = number(0, 1)
     threshold: float = number(0)
 
-    needs = frozenset()
     grain = "turn"
     requires = frozenset({GROUPS})
     reads = frozenset({PLAN_SHARE})
     conflicts = (
         only(FORM, ("semi_online",), reason="no plan judges turns", use=f"{FORM}=semi_online"),
         without("algorithm.use_kl_in_reward", "it reads no reward but the matches", "algorithm.use_kl_in_reward=false"),
-    )
-    card = Card(
-        paper="2509.11543",
-        source="code",
-        needs="`rollout_form=semi_online`",
-        ours="the episode's share of matched turns (the code compares each turn's reward over all rows)",
     )
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
@@ -50,8 +43,8 @@ class SemiOnline(Method):
         rewards = (self.format * turns.parsed + (1 - self.format) * matched) * turns.mask
         returns = discounted(rewards, self.gamma * matched)
         episode, turn = turns.flat()
-        of_turns = torch.zeros_like(returns)
-        of_turns[episode, turn] = compared(returns[episode, turn], pools(turns.group[episode], turn), std=True)
+        values = compared(returns[turns.mask], pools(turns.group[episode], turn), std=True)
+        of_turns = torch.zeros_like(returns).masked_scatter(turns.mask, values)
         of_episode = compared(share.sum(dim=1), turns.group, std=True)
         advantages = self.episode_weight * of_episode.unsqueeze(1) + self.turn_weight * of_turns
         differ = deviations(returns[:, :1].sum(dim=1), turns.group, biased=True) > self.threshold

@@ -8,9 +8,9 @@ from torch import Tensor
 from turngrid.algorithms.pools import whiten
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns, discounted
-from turngrid.rewards.declared import Card, Method, number, word
+from turngrid.rewards.declared import Method, number, word
 
-SHORTEST = 1e-3  # of lambda_length, by which is divided
+SHORTEST = 1e-3  # lambda_length is a divisor
 
 
 @dataclass(kw_only=True)
@@ -38,7 +38,7 @@ class Lambdas(Method):
 
 
 @dataclass(kw_only=True)
-class TurnGae(Lambdas):
+class TurnPpo(Lambdas):
     """``delta_t = r_t + gamma V_{t+1} - V_t`` and ``A_t = delta_t + gamma lam A_{t+1}``.
 
     V is the value at a turn's first action token. Returns are ``A + V``. V and A after the last
@@ -55,11 +55,6 @@ class TurnGae(Lambdas):
 
     needs = frozenset({"values"})
     grain = "turn"
-    card = Card(
-        paper="2512.17008",
-        source="notes; `step_ppo`: 2604.18401, code; two lambdas: 2504.05118, notes",
-        ours="with `lambda_length` turns that act count (there tokens), and lambda is at least 0",
-    )
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
         assert turns.value is not None
@@ -78,7 +73,7 @@ def turn_returns(
     Args:
         values: (E, K), 0 where there is no turn.
         lam: one for all, or (E, 1).
-        bootstrap: ``TurnGae.bootstrap_truncated``.
+        bootstrap: ``TurnPpo.bootstrap_truncated``.
     """
     following, steps = turns.following(values), turns.steps(gamma)
     states = values.where(turns.acts, following) * turns.mask
@@ -103,7 +98,7 @@ class BiLevelGae(Method):
     U_{t+1} - U_t``, ``A_t = delta_t + gamma_turn lam A_{t+1}``, ``G_t = A_t + U_t``. Inside turn t,
     over its tokens 1..n with values v: ``A_n = G_t - v_n``, ``A_j = gamma v_{j+1} - v_j + gamma lam
     A_{j+1}``. Returns are ``A + v``. Advantages are whitened over action tokens. An episode that
-    was cut off is treated as in ``TurnGae`` without ``bootstrap_truncated``.
+    was cut off is treated as in ``TurnPpo`` without ``bootstrap_truncated``.
 
     The released code takes tokens with a nonzero reward for turn ends. If only the end has a
     reward, it therefore treats an episode as one turn.
@@ -115,7 +110,6 @@ class BiLevelGae(Method):
 
     needs = frozenset({"values"})
     grain = "token"
-    card = Card(paper="2504.20073", source="code")
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
         assert tokens.value is not None
@@ -144,12 +138,6 @@ class Vapo(Lambdas):
 
     needs = frozenset({"values"})
     grain = "token"
-    card = Card(
-        paper="2504.05118",
-        source="notes",
-        ours="all action tokens of an episode count, and lambda is at least 0; "
-        "no loss on won episodes; values are not trained first (`trainer.critic_warmup` is 0)",
-    )
 
     def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
         assert tokens.value is not None

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,7 +15,6 @@ from turngrid.rewards.declared import (
     GROUPS,
     SYNCHRONOUS,
     WHOLE_STEP,
-    Card,
     Conflict,
     Method,
     in_range,
@@ -38,7 +36,6 @@ class ZeroStd(Method):
 
     when = "before"
     requires = frozenset({GROUPS})
-    card: ClassVar[Card] = Card(paper="2503.14476")
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
         return ~equal_scores(turns.score, turns.score_size, turns.group)[turns.group]
@@ -60,7 +57,6 @@ class DynamicSampling(ZeroStd):
             use="budget.count=games or filter=[zero_std]",
         ),
     )
-    card = Card(paper="2503.14476", ours="each group is replaced by one")
 
 
 class ByStd(Method):
@@ -104,7 +100,6 @@ class StdTop(ByStd):
             "a higher filter.std_top.share",
         ),
     )
-    card = Card(paper="2504.20073", source="code", ours="at least one")
 
     def rank(self, deviation: float) -> float:
         return -deviation if self.smallest else deviation
@@ -117,9 +112,6 @@ class StdTop(ByStd):
         return math.floor(self.share * groups + 1e-9)
 
 
-RAGEN_2 = "2604.06268"
-
-
 @dataclass(kw_only=True)
 class StdTopP(ByStd):
     """Keep groups, by falling deviation, until these sum to ``share * total - epsilon``.
@@ -129,8 +121,6 @@ class StdTopP(ByStd):
 
     share: float = number(1e-9, 1)
     epsilon: float = number(0)
-
-    card = Card(paper=RAGEN_2, source="code", ours="the linear sum; the older form with a softmax is not built")
 
     def count(self, ranked: Sequence[float]) -> int:
         uneven = [deviation for deviation in ranked if deviation > 0]
@@ -147,8 +137,6 @@ class StdMinP(ByStd):
 
     share: float = number(1e-9, 1)
 
-    card = Card(paper=RAGEN_2, source="code")
-
     def count(self, ranked: Sequence[float]) -> int:
         return sum(deviation > 0 and deviation >= self.share * ranked[0] - 10**-DIGITS for deviation in ranked)
 
@@ -162,11 +150,10 @@ class Difficulty(Method):
 
     when = "before"
     requires = frozenset({GROUPS})
-    card = Card(paper="ROLL", source="code")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        in_range(self.low, high=self.high)
+        in_range("high", self.high, self.low)
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
         mean = means(turns.score, turns.group)
@@ -192,10 +179,6 @@ class Solved(Method):
             "a task's success would be that of its unsolved games",
             "curriculum=phases",
         ),
-    )
-    card = Card(
-        paper="2509.24107",
-        ours="the number of games that stay, those solved most often being dropped first; guided episodes do not count",
     )
 
     def __call__(self, turns: Turns, step: int) -> Tensor:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from turngrid.algorithms.pools import without_rounding
 from turngrid.algorithms.turns import OUTCOMES, Turns
-from turngrid.rewards.declared import WHOLE_STEP, Card, Method, Names, excludes, number, only, word
+from turngrid.rewards.declared import WHOLE_STEP, Method, Names, excludes, number, only, word
 
 
 @dataclass(kw_only=True)
@@ -17,7 +17,6 @@ class VoidTurns(Method):
     stop: bool | None
 
     when = "after"
-    card = Card(paper="2509.02479", source="code", ours="such an end is a loss")
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
         good = turns.parsed & turns.valid if self.void == "invalid" else turns.parsed
@@ -39,11 +38,6 @@ class OverTurns(Method):
             warns=True,
         ),
     )
-    card = Card(
-        paper="2509.07969",
-        source="abstract",
-        ours="they stay in the baseline, and the loss is a mean over what is left",
-    )
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
         return ~turns.cut_off
@@ -54,7 +48,6 @@ class DrBot(Method):
     """Mute an episode that ran out of context, or with an unparsed or garbled turn."""
 
     when = "after"
-    card = Card(paper="2509.22601", source="code", ours="repeats are counted in tokens")
 
     def __call__(self, turns: Turns, step: int) -> Tensor:
         assert turns.garbled is not None
@@ -76,12 +69,6 @@ class EntropyTurns(Method):
     needs = frozenset({"entropy"})
     conflicts = (
         excludes("credit", "aem", "empg", reason="both act on the entropy of a turn", use="filter=[]", warns=True),
-    )
-    card = Card(
-        paper="2509.23866",
-        source="a note",
-        result="of DART-GUI as a whole on OSWorld: 27.5 -> 42.1",
-        ours="`scope: batch`; the limit of turns by a task's longest win is not built",
     )
 
     @property

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from turngrid.algorithms.library.clusters import Clusters, similar
 from turngrid.algorithms.library.texts import LOST, POLICY, RULE, WON, first_line, moment, request, rises
 from turngrid.algorithms.slots import OfferedEpisode, Request
-from turngrid.rewards.declared import SYNCHRONOUS, Card, Conflict, Method, number, word
+from turngrid.rewards.declared import SYNCHRONOUS, Conflict, Method, number, word
 
 PRINCIPLE, PATTERN, EXAMPLE = LEVELS = ("principle", "pattern", "example")
 WARNING = "warning"
@@ -64,13 +64,6 @@ class Experience(Method):
             "so small a model writes nothing of use",
             "library.experience.writer=rule",
         ),
-    )
-    card = Card(
-        paper="2603.18079",
-        result="of `algo=slea_rl`: 77.6 -> 93.5 (7B), of which GiGPO 90.8",
-        ours="an entry belongs to the cluster of the observation for which it was written; `writer: rule`; the "
-        "questions of `writer: policy`; similarity by the longest common subsequence; the warm-up in steps "
-        "([below](#library))",
     )
 
     _entries: list[Entry] = field(default_factory=list, init=False, repr=False)  # the oldest first

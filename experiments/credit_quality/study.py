@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from turngrid.records.run_folder import OUTPUT_KEYS
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.lockstep import LockstepBatch, Slot
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.policy import Policy, RandomPolicy, Reply, TurnContext, dice, one_of
+from turngrid.rollouts.policy import Policy, RandomPolicy, Reply, TurnContext, one_of
 from turngrid.rollouts.prompt_forms.registry import non_default
 from turngrid.rollouts.sampling import Sample, SampleRequest, SamplingParams
 from turngrid.tasks.evaluation_sets import evaluation_settings, prepare_evaluation_sets
@@ -183,7 +184,7 @@ class NoisyExpert:
 
     async def act(self, context: TurnContext) -> Reply:
         plan = context.observation.expert or context.task.expert_plan[context.acted :]
-        draw = dice(self.run_seed, context)
+        draw = Random(context.seed(self.run_seed))
         if draw.random() >= self.noise and plan:
             return Reply(text=plan[0], plan=plan)
         return one_of(sorted(context.observation.legal), context, draw)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from turngrid.rewards.declared import FIRST, Card, Conflict, Method, number
+from turngrid.rewards.declared import FIRST, Conflict, Method, number
 from turngrid.rewards.reward import TRAINED, RewardView
 
 WON = "won"
@@ -20,12 +20,6 @@ class TryAgain(Method):
     lam: float = number(0)
 
     conflicts = (_AGAIN, FIRST)
-    card = Card(
-        paper="2507.14295",
-        source="code",
-        needs="`rollout_form=attempts`; no transform before it",
-        ours="attempts are equal if their actions are (there answers)",
-    )
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
         turns, count = view.episode.turns, len(view.episode.plays)
@@ -58,13 +52,6 @@ class Improvement(Method):
             "summed over the episode it would pay for losing the first attempt",
             "credit=[attempts]",
         ),
-    )
-    card = Card(
-        paper="2409.12917",
-        source="a note",
-        result="mathematics, from the first to the second attempt: +15.6",
-        needs="`rollout_form=attempts` of two attempts, `credit=[attempts]`; no transform before it",
-        ours="stage II alone: the KL of stage I was not found; how theirs is credited was not found",
     )
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:

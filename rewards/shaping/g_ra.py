@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from turngrid.rewards.declared import Card, Conflict, Method, Names, in_range
+from turngrid.rewards.declared import Conflict, Method, Names, in_range
 from turngrid.rewards.reward import TRAINED, RewardView
 
 SLACK = 1e-9  # for sums of floats that should equal a gate
@@ -38,7 +38,6 @@ class GRa(Method):
             f"it pays its levels alone, so what acts before it is lost unless {TRAINED} is a level",
         ),
     )
-    card = Card(paper="2508.10548", source="abstract", ours="`>=`; gates of several levels multiply")
 
     def __post_init__(self) -> None:
         self.levels = [level if isinstance(level, Level) else Level(**level) for level in self.levels]
@@ -50,7 +49,7 @@ class GRa(Method):
                 raise ValueError(
                     f"level {level.reward} needs a gate: what its sum must reach for the levels below to count"
                 )
-            in_range(gate=level.gate)
+            in_range("gate", level.gate)
         if self.levels[-1].gate is not None:
             raise ValueError(f"level {names[-1]} is the last and takes no gate: there is nothing behind it")
 

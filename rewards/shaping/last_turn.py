@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from turngrid.rewards.declared import FIRST, Card, Method, excludes, in_range, number
+from turngrid.rewards.declared import FIRST, Method, excludes, in_range, number
 from turngrid.rewards.reward import RewardView
 
 PUBLISHED_SHARE = 5  # 4,096 of 20,480 tokens
@@ -18,8 +18,6 @@ class TurnBonus(Method):
     weight: float = number()
     a_turn: float = number(0, 1)
     decay: float = number()
-
-    card = Card(paper="2509.22601", source="code", ours="`weight` 0.1, a win being 1 (there 1 and 10)")
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
         turns = sum(not turn.aside for turn in view.episode.turns)
@@ -39,11 +37,9 @@ class Overlong(Method):
     factor: float = number(0)
     actions_only: bool
 
-    card = Card(paper="2503.14476; 2510.11701", source="code", ours="the longest row counts")
-
     def __post_init__(self) -> None:
         super().__post_init__()
-        in_range(1, self.limit, buffer=self._buffer)
+        in_range("buffer", self._buffer, 1, self.limit)
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
         left = self.limit - self._buffer - self._longest(view.episode.turns)
@@ -74,13 +70,6 @@ class F1(Method):
         excludes("shaping", "turn_bonus", reason="one pays for turns, the other charges them", use="shaping=[f1]"),
         FIRST,
     )
-    card = Card(
-        paper="2601.21558",
-        needs="no transform before it. Without a score, recall is having won; without an expert plan, precision is "
-        "recall",
-        ours="recall and precision by score and turns (there by subtasks solved, and by tool calls); without a plan, a "
-        "game's shortest win does not replace it",
-    )
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
         episode = view.episode
@@ -107,12 +96,6 @@ class CosineLength(Method):
     beyond: float = number()
 
     conflicts = (FIRST,)
-    card = Card(
-        paper="2605.02943",
-        source="code",
-        needs="no transform before it",
-        ours="`tokens`; the tokens of all rows and of summaries count",
-    )
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
         count = sum(len(turn.action_ids) for turn in view.episode.turns)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
-from turngrid.rewards.declared import Card, Method, number, word
+from turngrid.rewards.declared import Method, number, word
 from turngrid.rewards.reward import RewardView
 
 KEEP, SWITCH = "KEEP", "SWITCH"  # labels of HiPER's answers
@@ -31,7 +31,6 @@ class InvalidAction(Penalty):
     """A penalty for turns that the environment did not understand, or that have no action."""
 
     flag = "valid"
-    card = Card(paper="verl-agent", source="code", ours="0.01, a win being 1 (there 0.1 and 10)")
 
 
 @dataclass(kw_only=True)
@@ -53,7 +52,6 @@ class Subgoals(Method):
     changed: float = number(0)
 
     labels = (KEEP, SWITCH)
-    card = Card(paper="2602.16165", source="code", ours="[see below](#hiper-and-rlvmr)")
 
     def __call__(self, view: RewardView) -> dict[str, list[float]]:
         turns = view.episode.turns

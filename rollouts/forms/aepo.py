@@ -5,16 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from turngrid.rewards.declared import Card, number
+from turngrid.rewards.declared import number
 from turngrid.rollouts.episode import Episode
-from turngrid.rollouts.forms.arpo import Arpo
-from turngrid.rollouts.forms.linear import Linear
+from turngrid.rollouts.forms.arpo import ByEntropy
 from turngrid.rollouts.forms.tree import samplers_of
-from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.rollouts.spec import EpisodeSpec
 
 
 @dataclass(kw_only=True)
-class Aepo(Arpo):
+class Aepo(ByEntropy):
     """AEPO: one episode, the probe, runs first.
 
     Of the n samples ``n sigma(beta (H_1 - mean of the probe's later H_t))``, rounded, start at the
@@ -25,10 +24,8 @@ class Aepo(Arpo):
     beta: float = number()
     fatigue: float = number()
 
-    card = Card(paper="2510.14545", source="notes", ours="`beta` (0.5 in the code), `fatigue`")
-
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
-        return Linear.specs(self, base, 1, rng)
+        return super().specs(base, 1, rng)
 
     def next(self, played: Sequence[Episode], base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         if len(played) == 1 and (whole := min(n, round(self.from_the_start(played[0], n)))) > 1:

@@ -4,25 +4,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from turngrid.rewards.declared import Card, number
+from turngrid.rewards.declared import number
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.forms.tree import branched
-from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.rollouts.spec import EpisodeSpec
 
 TOKENS = 20  # first tokens of an answer
 
 
 @dataclass(kw_only=True)
-class Arpo(Linear):
-    """ARPO's rollouts: H_t is the sum, or the ``mean``, of the first tokens' entropies.
+class ByEntropy(Linear):
+    """Base: episodes branch by H_t, the sum or the ``mean`` of the first tokens' entropies.
 
     Samples that did not branch off begin at the game's start. Episodes run to their end before
     branches are drawn in the order of turns; they are independent, so this equals stepping them
     together.
     """
 
-    start: float = number(1e-9, 1)
     alpha: float = number()
     gamma: float = number()
     mean: bool
@@ -31,10 +30,6 @@ class Arpo(Linear):
     compares_turns = False
     branches = True
     entropies = True
-    card = Card(paper="2507.19849", source="code", ours="entropy at the sampling temperature")
-
-    def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
-        return super().specs(base, max(1, round(self.start * n)), rng)
 
     def next(self, played: Sequence[Episode], base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         left = n - len(played)
@@ -57,3 +52,13 @@ class Arpo(Linear):
     def _entropy(self, episode: Episode, turn: int) -> float:
         first = episode.turns[turn].entropies[:TOKENS]
         return sum(first) / (len(first) or 1) if self.mean else sum(first)
+
+
+@dataclass(kw_only=True)
+class Arpo(ByEntropy):
+    """ARPO's rollouts: the share ``start`` of the samples begins without a branch."""
+
+    start: float = number(1e-9, 1)
+
+    def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
+        return super().specs(base, max(1, round(self.start * n)), rng)

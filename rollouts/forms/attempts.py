@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from random import Random
 
-from turngrid.rewards.declared import Card, Conflict, number
+from turngrid.rewards.declared import Conflict, number
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.spec import Attempts as Plays
 from turngrid.rollouts.spec import EpisodeSpec
@@ -31,13 +31,6 @@ class Attempts(Linear):
             "a state of one attempt is taken for that of another",
             "credit=[]",
         ),
-    )
-    card = Card(
-        paper="2507.14295",
-        source="code",
-        result="mathematics, over several turns: +14",
-        needs="room in `data.max_response_length` for all attempts; an environment that can be reset",
-        ours="games of several turns (there an answer is an attempt)",
     )
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from turngrid.rewards.declared import Method
 from turngrid.rollouts.episode import Episode
-from turngrid.rollouts.loop import EpisodeSpec
 from turngrid.rollouts.seeds import derive_seed
+from turngrid.rollouts.spec import EpisodeSpec
 
 PlayRound = Callable[[Sequence[EpisodeSpec]], Awaitable[Sequence[Episode | BaseException]]]
 

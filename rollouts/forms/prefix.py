@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from turngrid.envs.types import EnvError, TaskRef
-from turngrid.rewards.declared import Card, number
+from turngrid.rewards.declared import number
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.spec import EpisodeSpec
 
@@ -19,7 +19,6 @@ class Prefix(Linear):
     compares_turns = False
     whole = False
     needs_plan = True
-    card = Card(needs="expert plans")
 
     def specs(self, base: EpisodeSpec, n: int, rng: Random) -> list[EpisodeSpec]:
         plan = expert_plan(base.task)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from turngrid.rewards.declared import Card, word
+from turngrid.rewards.declared import word
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.forms.prefix import expert_plan
@@ -18,13 +18,6 @@ class Retry(Linear):
     """Agent-RLVR: the guided attempt replaces the first in the group."""
 
     guidance: str = word(PLAN, FEEDBACK, HINT)
-
-    card = Card(
-        paper="2506.11425",
-        source="abstract",
-        needs="expert plans, but for `last_feedback`",
-        ours="wording; the guidance is in the trained prompt, also if a buffer replays it; the paper trains by DPO",
-    )
 
     @property
     def needs_plan(self) -> bool:  # type: ignore[override]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from turngrid.rewards.declared import Card, Conflict, number, without, word
+from turngrid.rewards.declared import Conflict, number, without, word
 from turngrid.rollouts.chat_policy import Endpoint, EndpointError
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.policy import ENDPOINT, PAST, SCRIPTED, SELF, SERVED
@@ -76,12 +76,6 @@ class SelfPlay(Linear):
             "it reads the results of a prompt, of which one seat wins what the other loses",
             "filter=[]",
         ),
-    )
-    card = Card(
-        paper="2506.24119",
-        source="code",
-        needs="an environment with two seats (`env=two_player`)",
-        ours="past opponents: one of the pool a step, drawn by the seed",
     )
 
     def __post_init__(self) -> None:

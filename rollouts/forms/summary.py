@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from turngrid.rewards.declared import Card, Conflict, without
+from turngrid.rewards.declared import Conflict, without
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.window import Summaries
 
@@ -26,16 +26,8 @@ class Summary(Summaries, Linear):
             "a lower rollout_form.summary.tokens",
         ),
     )
-    card = Card(
-        paper="2510.06727",
-        source="notes",
-        result="CodeGym +3.2, BrowseComp-Plus +14.0",
-        ours="wording, sizes; a summary is a separate turn",
-    )
 
 
 @dataclass(kw_only=True)
 class Mem1(Summary):
     """MEM1: the policy sees the goal, its summary and the newest observation."""
-
-    card = Card(paper="2506.15841", source="notes", ours="as of `summary`")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from random import Random
 
-from turngrid.rewards.declared import Card, number, without, word
+from turngrid.rewards.declared import number, without, word
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.forms.prefix import expert_plan
 from turngrid.rollouts.spec import EpisodeSpec
@@ -19,7 +19,6 @@ class Tcod(Linear):
     conflicts = (
         without("curriculum.horizon", "both say how many turns the episodes of a step have", "curriculum=none"),
     )
-    card = Card(paper="2604.24005", source="code", needs="expert plans for `b2f`; its teacher is `algo=distill`")
 
     @property
     def windows(self) -> bool:  # type: ignore[override]

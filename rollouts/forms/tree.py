@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from turngrid.rewards.declared import Card, number
+from turngrid.rewards.declared import number
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.forms.linear import Linear
-from turngrid.rollouts.loop import EpisodeSpec
-from turngrid.rollouts.spec import Branch
+from turngrid.rollouts.spec import Branch, EpisodeSpec
 
 
 @dataclass(kw_only=True)
@@ -26,7 +25,6 @@ class Tree(Linear):
     windows = False
     compares_turns = False
     branches = True
-    card = Card(paper="2509.21240", source="code", needs="`rollout.n` of at most trees x (1 + nodes x rounds)")
 
     @property
     def leaves(self) -> int:

@@ -9,6 +9,7 @@ from turngrid.envs.functions import Function
 from turngrid.envs.text_env import MAX_CALLS, NOT_ALLOWED
 from turngrid.envs.types import Observation, StepResult
 from turngrid.envs.utils.printable import shortened
+from turngrid.rewards.declared import number
 from turngrid.rollouts.episode import Turn
 from turngrid.rollouts.stream import Message, TokenStream, tool, user
 
@@ -60,15 +61,15 @@ class PromptForm:
     """
 
     admissible: bool
-    history: int | None = field(metadata={"range": (0, 10**6)})
-    history_chars: int | None = field(metadata={"range": (16, 10**6)})
+    history: int | None = number(0, 10**6)
+    history_chars: int | None = number(16, 10**6)
     history_steps: bool
     history_thoughts: bool
-    max_actions: int = field(metadata={"range": (1, MAX_CALLS)})
+    max_actions: int = number(1, MAX_CALLS)
     action_sep: str
     too_many: str
     stop_at_invalid: bool
-    demo_max_actions: int | None = field(metadata={"range": (1, MAX_CALLS)})
+    demo_max_actions: int | None = number(1, MAX_CALLS)
     train_thoughts: bool
     tell_format: bool
 
@@ -97,8 +98,12 @@ class PromptForm:
 
     def head(self, style: PromptStyle, goal: str, guidance: str = "") -> str:
         """Return the first message up to its observation; ``guidance`` precedes the goal."""
-        how = [f"{style.role} {style.how_to_act}", self.instructions, self.several]
-        return "".join(f"{line}\n" for line in (*how, guidance, f"Goal: {goal}" if goal else "") if line)
+        lines = (*self.rules(style), guidance, f"Goal: {goal}" if goal else "")
+        return "".join(f"{line}\n" for line in lines if line)
+
+    def rules(self, style: PromptStyle) -> list[str]:
+        """Return the lines on the task and on how to answer."""
+        return [f"{style.role} {style.how_to_act}", self.instructions, self.several]
 
     @property
     def actions_a_turn(self) -> int:

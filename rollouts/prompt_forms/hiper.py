@@ -1,9 +1,10 @@
 """HiPER's answers (arXiv 2602.16165): keep or switch the subgoal, the subgoal, the action."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from turngrid.envs.functions import Function
+from turngrid.rewards.declared import number
 from turngrid.rewards.shaping.penalties import KEEP, SWITCH
 from turngrid.rollouts.episode import Turn
 from turngrid.rollouts.prompt_forms.form import Answer, PromptForm
@@ -22,7 +23,7 @@ class Hiper(PromptForm):
     A part includes its tags; the action's part extends to the end of the answer.
     """
 
-    demo_actions: int = field(metadata={"range": (1, 10**6)})
+    demo_actions: int = number(1, 10**6)
 
     labels = (KEEP, SWITCH)
     parts = PARTS

@@ -21,11 +21,7 @@ PROMPTS: dict[str, str] = {
 
 
 def prompt_class(name: str) -> Any:
-    """Return the class of a form.
-
-    Raises:
-        UnknownName: no form has this name.
-    """
+    """Return the class of a form; raise UnknownName if there is none."""
     return find("prompt", name, PROMPTS)
 
 
@@ -63,11 +59,7 @@ def changed_text(node: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def non_default(node: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the form's name and its settings that differ from the defaults.
-
-    Raises:
-        UnknownName: no form has this name.
-    """
+    """Return the form's name and its settings that differ from the defaults."""
     if not node:
         return {}
     name = str(node["name"])

@@ -30,10 +30,9 @@ class SearchTags(Thinking):
         ways = f"{' '.join(pair(SEARCH))} or one {' '.join(pair(ANSWER))}"
         return f"No action could be read in your answer: write {thought}one {ways}."
 
-    def head(self, style: PromptStyle, goal: str, guidance: str = "") -> str:
+    def rules(self, style: PromptStyle) -> list[str]:
         """Leave out the environment's description of actions, which are words in tags here."""
-        lines = [f"{style.role} {self.instructions}", guidance, f"Goal: {goal}"]
-        return "".join(f"{line}\n" for line in lines if line)
+        return [f"{style.role} {self.instructions}"]
 
     def read(self, text: str) -> Answer:
         tags = read_tags(text, THINK, self.functions)

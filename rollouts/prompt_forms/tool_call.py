@@ -37,15 +37,13 @@ class ToolCall(Thinking):
         thought = "words and then " if self.require_thought else ""
         return f"No call could be read in your answer: write {thought}one call in JSON as {CALL_FORM}."
 
-    def head(self, style: PromptStyle, goal: str, guidance: str = "") -> str:
+    def rules(self, style: PromptStyle) -> list[str]:
         """List the functions instead of the environment's description of actions."""
         commands = all(isinstance(function, CommandFunction) for function in style.functions)
         how = self.instructions if commands or self.max_actions == 1 else SEVERAL
         if 1 < self.max_actions < MAX_CALLS:
             how = SEVERAL.replace("one or more", f"up to {self.max_actions}", 1)
-        listed = [function.described for function in style.functions]
-        lines = [f"{style.role} {how}", *listed, guidance, f"Goal: {goal}"]
-        return "".join(f"{line}\n" for line in lines if line)
+        return [f"{style.role} {how}", *(function.described for function in style.functions)]
 
     def understand(self, text: str, functions: Sequence[Function]) -> Answer:
         return self.read(text, functions)

@@ -11,7 +11,7 @@ from usual import as_shipped, usual
 from verl.trainer.ppo.core_algos import compute_gae_advantage_return
 
 from turngrid.algorithms.chosen import Chosen, algorithm
-from turngrid.algorithms.estimators.turn_gae import BiLevelGae, TurnGae, Vapo, turn_returns
+from turngrid.algorithms.estimators.turn_gae import BiLevelGae, TurnPpo, Vapo, turn_returns
 from turngrid.algorithms.pools import whiten
 from turngrid.algorithms.registry import ESTIMATORS
 from turngrid.algorithms.slots import Estimate, Tokens
@@ -41,7 +41,7 @@ def approximately(numbers: list[list[float]]) -> list[Any]:
 def test_turn_gae() -> None:
     turns = example_x()
     assert turns.value is not None
-    found = as_shipped(TurnGae)(turns, tokens_of(turns))
+    found = as_shipped(TurnPpo)(turns, tokens_of(turns))
     assert by_turn(found.advantages, turns) == approximately(WHITENED)
     assert by_turn(found.returns, turns) == approximately(RETURNS)
     assert by_turn(found.returns - turns.value, turns) == approximately(RAW)
@@ -49,7 +49,7 @@ def test_turn_gae() -> None:
 
 
 def test_lambda_by_length() -> None:
-    estimators = [as_shipped(TurnGae, lambda_length=alpha) for alpha in (1, 0.01)]
+    estimators = [as_shipped(TurnPpo, lambda_length=alpha) for alpha in (1, 0.01)]
     wanted = {1: 0.0, 2: 0.5, 10: 0.9, 50: 0.98}
     paths = {f"P_{n}": taking("S" * (n + 1), [0.0] * n) for n in wanted}
     for dead in (False, True):
@@ -63,8 +63,8 @@ def test_the_critic_and_the_policy_have_lambdas_of_their_own() -> None:
     """Each like that of a run with this one lambda, and of two turns .5."""
     turns = example_x()
     seen = tokens_of(turns)
-    found = as_shipped(TurnGae, lambda_critic=1.0, lambda_length=1.0)(turns, seen)
-    assert torch.equal(found.returns, as_shipped(TurnGae, lam=1.0)(turns, seen).returns)
+    found = as_shipped(TurnPpo, lambda_critic=1.0, lambda_length=1.0)(turns, seen)
+    assert torch.equal(found.returns, as_shipped(TurnPpo, lam=1.0)(turns, seen).returns)
     of_two, of_three = (turn_returns(turns, turns.value, 0.99, lam)[0] for lam in (0.5, 2 / 3))
     aims = of_two.where(turns.mask.sum(dim=1, keepdim=True) == 2, of_three)
     whitened = whiten(aims - turns.value, turns.mask)
@@ -126,22 +126,22 @@ def test_vapo_with_one_lambda_is_verls_gae() -> None:
 
 def test_a_critic_of_turns_may_be_trained_on_first_tokens_only() -> None:
     turns = example_x(windows=True, padding=2)
-    targets = as_shipped(TurnGae, value_at="first")(turns, tokens_of(turns)).targets
+    targets = as_shipped(TurnPpo, value_at="first")(turns, tokens_of(turns)).targets
     assert targets is not None
     assert turns.mean(targets.float()).gt(0).equal(turns.mask) and int(targets.sum()) == int(turns.mask.sum()) == 16
 
 
 def test_an_episode_that_was_cut_off_may_go_on_with_its_last_value() -> None:
     turns = example_x()  # P_1 alone is out of turns; it earned nothing, and its values are .4 .3 .2
-    found = as_shipped(TurnGae, gamma=0.5, lam=1.0, bootstrap_truncated=True)(turns, tokens_of(turns))
-    plain = as_shipped(TurnGae, gamma=0.5, lam=1.0)(turns, tokens_of(turns))
+    found = as_shipped(TurnPpo, gamma=0.5, lam=1.0, bootstrap_truncated=True)(turns, tokens_of(turns))
+    plain = as_shipped(TurnPpo, gamma=0.5, lam=1.0)(turns, tokens_of(turns))
     cut, usual = (by_turn(one.returns, turns) for one in (found, plain))
     assert cut[1] == pytest.approx([0.025, 0.05, 0.1]) and usual[1] == pytest.approx([0, 0, 0])
     assert cut[:1] + cut[2:] == usual[:1] + usual[2:]
 
 
 @pytest.mark.parametrize(
-    "estimator", [as_shipped(TurnGae), as_shipped(BiLevelGae)], ids=lambda made: type(made).__name__
+    "estimator", [as_shipped(TurnPpo), as_shipped(BiLevelGae)], ids=lambda made: type(made).__name__
 )
 def test_one_turn_that_filters_left_has_no_variance_and_is_0(estimator: Any) -> None:
     found = estimator(*one_episode([1.0], [[0.5]]))

@@ -12,7 +12,7 @@ from torch import Tensor
 from usual import as_shipped, method
 
 from turngrid.algorithms.credit.gigpo import Gigpo, Hgpo
-from turngrid.algorithms.estimators.turn_gae import BiLevelGae, TurnGae, turn_returns
+from turngrid.algorithms.estimators.turn_gae import BiLevelGae, TurnPpo, turn_returns
 from turngrid.algorithms.registry import SLOTS
 from turngrid.algorithms.turns import Turns, repeated_states
 
@@ -171,9 +171,9 @@ def test_estimators_over_turns_discount_no_summary() -> None:
     values = [[0.1, 0.2], [0.3, 0.4]]
     turns, tokens = one_episode([0.0, 1.0], values)
     summed_up, more = one_episode([0.0, 0.0, 1.0], [values[0], [0.7, 0.8], values[1]], 0, [0, 1, 0])
-    for estimator in (as_shipped(TurnGae), as_shipped(BiLevelGae)):
+    for estimator in (as_shipped(TurnPpo), as_shipped(BiLevelGae)):
         one, two = estimator(turns, tokens).returns, estimator(summed_up, more).returns
-        if isinstance(estimator, TurnGae):
+        if isinstance(estimator, TurnPpo):
             one, two = turns.spread(one), summed_up.spread(two)
         one, two = one[tokens.mask].tolist(), two[more.mask].tolist()
         assert two[:2] + two[4:] == pytest.approx(one) and two[2:4] == pytest.approx(one[2:])

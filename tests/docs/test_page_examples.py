@@ -125,7 +125,7 @@ def test_a_role_of_a_users_folder_answers(tmp_path: Path) -> None:
     assert [problem for rule in CHECKS for problem in rule(Run(config))] == []
     run = Run(config, tmp_path)
     roles, turns = run.roles, [Turn("A room.", "look", role="actor"), Turn("A door.", "no", role="critic", aside=True)]
-    assert roles and roles.names == ["critic", "planner", "actor"] and run.several_rows
+    assert roles and [*roles] == ["critic", "planner", "actor"] and run.several_rows
     assert roles.opening(turns) == "critic" and roles.following(turns) == "planner"
     shown = roles.prompt("critic", run.prompt, run.environment.prompt, "Win.", turns[:1], Observation("A hall."), 4)
     assert shown.endswith("Goal: Win.\nSo far:\nA room.\nactor: look\nNow:\nYour answer:")

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from benchmarks.pages import PAPERS, of_papers
-from turngrid.algorithms.chosen import method_class
+from benchmarks.pages import PAPERS, file_of, head_of, of_papers
 from turngrid.algorithms.registry import ALGO, ESTIMATORS, SLOTS, words
 from turngrid.config.checks.check import CHECKS
 from turngrid.config.compose import Composer
@@ -31,7 +30,7 @@ def test_every_method_has_a_row() -> None:
     page = PAPERS.read_text(encoding="utf-8")
     kinds = [(slot, name) for slot in SLOTS for name in SLOTS[slot]] + [(ALGO, name) for name in ESTIMATORS]
     for slot, name in kinds:
-        numbers = re.findall(r"\d{4}\.\d{5}", method_class(slot, name, {}).card.paper)
+        numbers = re.findall(r"\d{4}\.\d{5}", head_of(file_of(slot, name))["from"])
         assert all(f"| {number}" in page or f", {number}" in page for number in numbers), (slot, name)
 
 

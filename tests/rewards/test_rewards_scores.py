@@ -41,8 +41,9 @@ def test_f1_is_that_of_the_answer():
 
 
 def test_a_reward_of_another_package_goes_by_its_module():
-    """Under which its episodes are recorded, and read again."""
+    """Under which its episodes are recorded, and read again; errors name a line of that module."""
     found = reward("turngrid.rewards.scores:Dense")
+    assert type(found).__module__ == "turngrid.rewards.scores"
     assert found.name == "turngrid.rewards.scores:Dense" and found.turn_rewards(turns(1, 1), False, 4) == [0.25, 0.25]
 
 

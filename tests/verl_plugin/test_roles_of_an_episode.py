@@ -45,7 +45,7 @@ def test_each_answer_is_a_row_which_its_server_saw(table: Table) -> None:
         assert planned[:2] == [0, 3][: len(planned)], "before every second action"
         prompt = table.codec.decode(rows[1].prompt_ids)
         assert f"planner: {episode.turns[0].action.strip()}" in prompt and "by the plan of a planner" in prompt
-        fields = row_fields(episode, REWARD, "observation", roles=chosen.names)
+        fields = row_fields(episode, REWARD, "observation", roles=[*chosen])
         assert [field["turn_role"].tolist() for field in fields] == [[int(not turn.aside)] for turn in episode.turns]
         assert [field["turn_aside"].tolist() for field in fields] == [[int(turn.aside)] for turn in episode.turns]
         assert Episode.from_dict(episode.to_dict()) == episode

@@ -188,7 +188,7 @@ class AgentLoopWorker:
             "named": loop.sent,
             "form": loop.prompt_form,
             "cluster": getattr(loop.library(step), "states", lambda: str)(),
-            "roles": loop.run.roles.names if loop.run.roles else (),
+            "roles": [*(loop.run.roles or ())],
         }
         for sample, episode in enumerate(episode for episode in episodes if episode.trained):
             # seats are groups of their own, but verl counts validation by prompt
