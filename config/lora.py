@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.config import asynchronous
+from turngrid.envs.extensions import CONF
 from turngrid.envs.utils.names import meant
 from turngrid.records.models.shape import Shape, has_experts, linears, settings_of
 from turngrid.tasks.run import Run
@@ -18,6 +19,8 @@ from turngrid.tasks.run import Run
 ALPHA = 32
 LR_FACTOR = 10
 LEARNING_RATES = ("actor_rollout_ref.actor.optim.lr", "model.sft.lr")
+FULL_LR = 1e-6  # default for full training, if neither the model's option nor the scale's has one
+FAR = 3  # factor above or below our learning rate that causes a warning
 ALL = "all-linear"  # PEFT's word for all linear layers but the head
 
 
@@ -26,6 +29,21 @@ def lr(full: float, *, _root_: DictConfig) -> float:
     if not OmegaConf.select(_root_, "model.lora_rank"):
         return full
     return float(f"{LR_FACTOR * full:.6g}")  # gives 1e-05, not 9.999999999999999e-06
+
+
+def far_lr(run: Run) -> Iterator[str]:
+    """Warn of a LoRA learning rate far from the default, often one meant for full training."""
+    config = run.config
+    share, rank = config.budget.sft_share, config.model.lora_rank
+    files = [CONF / group / f"{config[group].name}.yaml" for group in ("model", "scale")]
+    for key, runs in zip(LEARNING_RATES, (share < 1, share > 0), strict=True) if rank else ():
+        # of full training: ${lr:NUMBER} in the model's file, else the scale's
+        written = (OmegaConf.select(OmegaConf.load(file), key) for file in files if file.exists())
+        full = next((float(value) for value in written if value is not None), FULL_LR)
+        rate, ours = OmegaConf.select(config, key), LR_FACTOR * full
+        if runs and not ours / FAR <= rate <= ours * FAR:
+            reason = f"with model.lora_rank={rank} ours is {ours:g}, {LR_FACTOR} times that of full training"
+            yield f"{key}={rate:g}: {reason}; use {key}={ours:g} (docs/model.md)"
 
 
 def fill_in(config: DictConfig) -> None:

@@ -206,6 +206,7 @@ WARNINGS: tuple[Check, ...] = (
 )
 OF_MODEL: tuple[Check, ...] = (  # warnings that ``turngrid-play`` skips
     environment.little_room,
+    lora.far_lr,
     sft_of_nothing,
     precision.without_instructions,
     model.doubtful_model,

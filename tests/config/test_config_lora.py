@@ -15,7 +15,7 @@ from turngrid.config.base import ROOT
 from turngrid.config.checks.check import check
 from turngrid.config.compose import Composer
 from turngrid.config.errors import ConfigError
-from turngrid.config.lora import adapter_parameters
+from turngrid.config.lora import adapter_parameters, far_lr
 from turngrid.experiments.stages.rl import rl_config
 from turngrid.experiments.stages.sft import sft_config
 from turngrid.records.models.locate import resolve_model
@@ -54,6 +54,21 @@ def test_learning_rates_are_ten_times_those_of_full_training(
 def test_a_learning_rate_that_is_set_is_used_as_it_is(composed: Composer) -> None:
     words = ["model.lora_rank=16", f"{ACTOR}.actor.optim.lr=3e-5", "model.sft.lr=2e-5"]
     assert rates(composed(words)) == (3e-5, 2e-5)
+
+
+@pytest.mark.parametrize(
+    ("words", "ours"),
+    [
+        (f"{ACTOR}.actor.optim.lr=4e-4", "4e-03"),  # tiny's full rate
+        (f"model=qwen2.5_7b cluster=gpu1 scale=first {ACTOR}.actor.optim.lr=2e-6", "2e-05"),
+        ("algo=ppo model=qwen2.5_7b cluster=gpu1", None),
+    ],
+)
+def test_a_learning_rate_far_from_ours_is_noted(composed: Composer, words: str, ours: str | None) -> None:
+    note = next(far_lr(Run(composed([*words.split(), "model.lora_rank=16"]))), None)
+    key = words.split()[-1].split("=")[0]
+    assert note == ours or (note and ours and f"use {key}={float(ours):g}" in note)
+    assert list(far_lr(Run(composed(words.split())))) == []
 
 
 def test_both_stages_are_told(composed: Composer) -> None:
