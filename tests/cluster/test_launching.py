@@ -1,6 +1,5 @@
 """Who starts runs, without SLURM: names, refusals, places, several runs at once."""
 
-import os
 import re
 import signal
 import time
@@ -13,11 +12,11 @@ from omegaconf import DictConfig
 
 from turngrid.config import machine
 from turngrid.config.base import ROOT
-from turngrid.config.compose import compose, composer
+from turngrid.config.compose import composer
 from turngrid.records.run_folder import identity
 from turngrid.tasks.schema import Slurm
 from turngrid.train.app import main
-from turngrid.train.launch import launching, one_run, slurm
+from turngrid.train.launch import launching, one_run
 
 LAUNCHED = ("slurm", "slurm_gpu1", "slurm_gpu8", "slurm_multinode", "local_parallel")
 
@@ -121,18 +120,22 @@ def test_ctrl_c_ends_the_runs_at_work_and_starts_no_more(tmp_path: Path) -> None
     assert [log.name for log in (tmp_path / "runs" / "local_parallel").glob("*/*.log")] == ["1.log"]
 
 
-@pytest.mark.parametrize(("runs", "lines"), [(1, []), (3, ["--array=0-2%3"])])
-def test_the_script_that_sbatch_gets(
-    runs: int, lines: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("words", "lines"), [(["seed=0"], []), (["-m", "seed=0,1,2"], ["--array=0-2%3"])])
+def test_a_dry_run_shows_the_script_for_sbatch(
+    words: list[str],
+    lines: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """For one run and for several; without SLURM, programs that do nothing stand in for its own."""
-    for name in ("sbatch", "srun"):
-        (tmp_path / name).write_text("#!/bin/sh\necho Submitted batch job 1\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    own = ["cluster.slurm.partition=x", "cluster.slurm.setup=[module load cuda]"]
-    job = slurm.start(compose(["cluster=slurm", *own]).cluster.slurm, tmp_path / "jobs", [[]] * runs)[0]
-    shown = job.paths.submission_file.read_text().strip().splitlines()
+    """For one run and for several, on a machine without SLURM too."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    runs = tmp_path / "runs"
+    own = [f"output_dir={runs}", "cluster.slurm.partition=x", "cluster.slurm.setup=[module load cuda]"]
+    assert main([*words, "cluster=slurm", *own, "dry_run=true"]) == 0
+    out = capfd.readouterr().out
+    shown = out.splitlines()
     asked = ["--partition=x", "--cpus-per-task=2", "--mem=8GB", "--time=1440", *lines]
     assert [line for line in asked if f"#SBATCH {line}" not in shown] == []
-    assert "module load cuda" in shown and shown[-1].endswith(f"submitit.core._submit {tmp_path}/jobs")
+    assert "module load cuda" in shown and shown[-1].endswith(f"submitit.core._submit {runs}/slurm")
+    assert f"{len(lines) * 2 + 1} run" in out and not runs.exists()

@@ -82,9 +82,17 @@ def _make(page: str, *arguments: str) -> None:
 
 
 def _print(launch: Launch) -> int:
+    """Print the table of a dry run, and the script for SLURM."""
     settings = zip(launch.labels, launch.configs, strict=True)
     named = list(dict(zip(launch.folders, settings, strict=True)).values())  # each run once, as ``_start``
     print(dry_run_table(f"{launch.sweep.title}: {launch.sweep.folder_name}", named))
+    config = launch.configs[0]
+    if config.cluster.launcher == launching.SLURM:
+        launching.check_slurm(config)
+        from turngrid.train.launch import slurm
+
+        folder = Path(config.output_dir).expanduser().absolute() / launching.SLURM
+        print(f"\nsbatch would get:\n\n{slurm.script(config.cluster.slurm, folder, len(named))}")
     return 0
 
 

@@ -1,12 +1,14 @@
 """Runs as SLURM jobs: one array job a launch, submitted through submitit."""
 
 import json
+import os
 import shlex
 import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import submitit
@@ -21,6 +23,7 @@ from turngrid.train.launch.slurm_job import Job
 NAME = "turngrid"
 RECORD = "runs.json"
 ASK_SECONDS = 5.0
+STAND_IN = "#!/bin/sh\necho Submitted batch job 1\n"
 NOT_SBATCH = ("wait", "lost_after_s", "max_num_timeout")
 ANY_CLUSTER = ("nodes", "gpus_per_node", "cpus_per_task", "mem_gb", "timeout_min")  # not submitit's slurm_...
 TIMED_OUT = "timed-out too many times"  # submitit's words
@@ -91,6 +94,25 @@ def _executor(slurm: Slurm, folder: Path) -> submitit.AutoExecutor:
     named = {key if key in ANY_CLUSTER else f"slurm_{key}": value for key, value in settings.items()}
     executor.update_parameters(name=NAME, tasks_per_node=1, stderr_to_stdout=True, **named)
     return executor
+
+
+def script(slurm: Slurm, folder: Path, runs: int) -> str:
+    """Return the script that ``sbatch`` would get for this many runs.
+
+    submitit writes it only when it submits, so programs that do nothing stand in for SLURM's.
+    """
+    path = os.environ["PATH"]
+    with TemporaryDirectory() as stand_ins:
+        for name in ("sbatch", "srun"):
+            (Path(stand_ins) / name).write_text(STAND_IN)
+            (Path(stand_ins) / name).chmod(0o700)
+        os.environ["PATH"] = f"{stand_ins}:{path}"
+        try:
+            job = start(slurm, Path(stand_ins), [[]] * runs)[0]
+        finally:
+            os.environ["PATH"] = path
+        text = job.paths.submission_file.read_text(encoding="utf-8")
+    return text.strip().replace(stand_ins, str(folder))
 
 
 def still_there(folder: Path, runs: Sequence[LaunchedRun]) -> Jobs:
