@@ -33,7 +33,7 @@ SERIES: dict[str, list[tuple[list[Any], list[Any]]]] = {
     "grad_norm": [([1, 2, 0, 1, 2, 19], [1, 2, 0, 1, 2, 14])],
     "entropy_up": [([0.3] * 3 + [0.9, 0.9, 1.0], [0.3] * 3 + [0.9, 0.9, 0.8])],
     "entropy_down": [([0.3] * 3 + [0.02, 0.02, 0.02], [0.3] * 3 + [0.04, 0.04, 0.02])],
-    "policy_kl": [([0.01, 0.11], [0.01, 0.09])],
+    "policy_kl": [([0.01, 0.08], [0.01, 0.07])],
     "clip_share": [([0.1, 0.31], [0.1, 0.29])],
     "mismatch": [([0.004, 0.011], [0.004, 0.009])],
     "kl_coefficient": [([0.1], [0.04])],
@@ -119,7 +119,7 @@ def test_an_alarm_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str
     rl, lines = RlFolder(tmp_path), lines_of("policy_kl", 0, [0.0, 0.5, 0.0, 0.5])
     bar = Progress(rl, 4, 0, 4, 2)
     (alert,) = watched(rl, "warn", lines[:2])
-    assert alert.startswith("turngrid: policy_kl: step 2: policy_kl: actor/ppo_kl: 0.5 is above 0.1; the policy is far")
+    assert alert.startswith("turngrid: policy_kl: step 2: policy_kl: actor/ppo_kl: 0.5 is above 0.075; the policy is")
     bar.update()
     assert capsys.readouterr().err.count("turngrid: alarm: step 2: policy_kl") == 1
     assert len(watched(rl, "warn", lines[1:])) == 1  # step 2 again

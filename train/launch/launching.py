@@ -24,7 +24,7 @@ from turngrid.records.process.exit_codes import say
 from turngrid.train.launch import one_run
 from turngrid.train.launch.one_run import LAUNCHED, LaunchedRun, command
 
-HERE, PARALLEL = "here", "local_parallel"
+HERE, SLURM, PARALLEL = "here", "slurm", "local_parallel"
 POLL_SECONDS = 0.2
 STARTED = time.strftime("%Y-%m-%d_%H-%M-%S")  # name of a folder of logs
 

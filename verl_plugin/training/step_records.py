@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 from transfer_queue import KVBatchMeta
 
 from turngrid.envs.utils.files import remove_folder
-from turngrid.records.files.json_lines import count_lines, read_lines
+from turngrid.records.files.json_lines import read_lines
 from turngrid.records.process.exit_codes import Failure
 from turngrid.records.resume import RlFolder
 from turngrid.records.step_metrics import step_metrics, validation_metrics
@@ -81,7 +81,7 @@ class RunningTotal:
         self._budget, self._texts = config.budget, folder / "rl" / "library"
         self._games: set[str] = set()
         self.episodes = self.tokens = 0
-        self.demonstrations, _ = count_lines(episodes_file(folder))
+        self.demonstrations = len(read_lines(episodes_file(folder)))
         for step in sorted((folder / "rl" / "episodes").glob("*.jsonl")):
             self.add(step)
 
