@@ -44,7 +44,7 @@ class Answer:
 UNPARSED = Answer("", parsed=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PromptForm:
     """Base class; the fields of a form are its settings, and every form has these.
 
