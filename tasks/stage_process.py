@@ -13,8 +13,8 @@ from turngrid.records.run_folder import trains_rl
 from turngrid.records.tracking import ID_LETTERS, TAG_LETTERS, TRACKERS, StageRun
 from turngrid.tasks.run import Run
 
-# Loops of a thread that waits for another before it sleeps. Sleeping at once takes a third more
-# time with two threads; longer loops starve other processes (benchmarks/two_threads.py)
+# Loops of a thread that waits for another before it sleeps. With two threads SmolLM2 samples faster
+# than if they sleep at once; longer loops starve other processes (benchmarks/two_threads.py)
 GOMP_SPINCOUNT = "3000"
 SHOWN_NODES = ("env", "algo", "turn_reward", "budget", "model")  # whose names are tags
 
