@@ -59,7 +59,7 @@ def validation_metrics(episodes: Sequence[Episode], samples: int) -> dict[str, f
 def _success(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return the success of episodes without help, and of each other kind that occurs.
 
-    If an episode has several plays, the first one counts; in ``train_any`` any of them.
+    If an episode has several attempts, the first one counts; in ``train_any`` any of them.
     """
     kinds = {
         "train": [episode for episode in episodes if episode.whole],
