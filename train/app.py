@@ -113,7 +113,7 @@ def _plan(run: Run) -> int:
 
 
 def _finish(run: Run) -> str:
-    from turngrid.experiments.evaluation.result import RunResult  # imports scipy, so only when needed
+    from turngrid.experiments.evaluation.result import RunResult  # imports numpy, so only when needed
     from turngrid.experiments.evaluation.tables import summary_table
 
     result = RunResult.read(run.folder)
