@@ -5,8 +5,6 @@ verl's YAML files are read as files. Through ``pkg://verl...`` Hydra would impor
 ``model=`` mean something else.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -66,17 +64,12 @@ def register() -> None:
     """Register our resolvers with OmegaConf, and verl's tree and the recipes with Hydra."""
     for resolver in RESOLVERS:
         OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
-    ConfigStore.instance().store(name=BASE, node=verl_tree())
+    store_under_ours(verl_tree())
     for path in sorted(RECIPES.glob("*.yaml")):
         package = "_global_" if "# @package _global_" in path.read_text(encoding="utf-8") else None
         ConfigStore.instance().store(group="recipe", name=path.stem, node=OmegaConf.load(path), package=package)
 
 
-@contextmanager
-def without_verl() -> Iterator[None]:
-    """Let Hydra find nothing in the place of verl's tree while the block lasts."""
-    ConfigStore.instance().store(name=BASE, node={})
-    try:
-        yield
-    finally:
-        ConfigStore.instance().store(name=BASE, node=verl_tree())
+def store_under_ours(tree: DictConfig | dict[str, object]) -> None:
+    """Let Hydra find ``tree`` in the place of verl's, below our files."""
+    ConfigStore.instance().store(name=BASE, node=tree)

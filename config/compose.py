@@ -3,7 +3,7 @@
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
@@ -122,10 +122,14 @@ def _with_options(options: tuple[str, ...], server: str, groups: bool) -> bytes:
 
     Hydra would copy that tree's 900 keys three times. Other options may change its keys.
     """
-    if not groups:
-        return pickle.dumps(hydra_compose("config", overrides=list(options)))
-    with base.without_verl():
-        ours = hydra_compose("config", overrides=list(options))
-    whole = OmegaConf.merge(base.verl_tree(), ours)
-    OmegaConf.set_struct(whole, True)
-    return pickle.dumps(whole)
+    base.store_under_ours({} if groups else base.verl_tree())
+    config = hydra_compose("config", overrides=list(options))
+    if groups:
+        config = OmegaConf.unsafe_merge(pickle.loads(_verl_tree()), config)  # both are ours alone
+        OmegaConf.set_struct(config, True)
+    return pickle.dumps(config)
+
+
+@cache
+def _verl_tree() -> bytes:
+    return pickle.dumps(base.verl_tree())

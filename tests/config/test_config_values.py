@@ -8,7 +8,7 @@ import hydra
 import pytest
 from omegaconf import OmegaConf
 
-from turngrid.config import compose
+from turngrid.config import base, compose
 from turngrid.config.errors import ConfigError
 from turngrid.config.overrides import parse
 from turngrid.config.values.limits import Range
@@ -57,7 +57,9 @@ def test_ready_starts_and_writes_nothing(tmp_path: Path, capfd: pytest.CaptureFi
 def test_what_is_composed_is_what_hydra_composes(overrides: list[str]) -> None:
     """Options once and single values on top of a copy, or all at once."""
     with compose.composer():
-        quick, whole = compose._composed((), parse(overrides)), hydra.compose("config", overrides=overrides)
+        quick = compose._composed((), parse(overrides))
+        base.store_under_ours(base.verl_tree())
+        whole = hydra.compose("config", overrides=overrides)
         assert OmegaConf.to_yaml(quick) == OmegaConf.to_yaml(whole)  # as they were typed, and in their order
 
 
