@@ -127,7 +127,7 @@ class Hgpo(Method):
 class Salt(Method):
     """Average the advantages of a group's turns with equal (state, action, next state).
 
-    A transition made once keeps its advantage. One that won and lost episodes share moves to 0.
+    A transition made once keeps its advantage. One that won and lost episodes share nears 0.
     """
 
     grains = frozenset({"turn", "episode"})
