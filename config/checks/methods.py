@@ -209,7 +209,7 @@ def bad_schedules(run: Run) -> Iterator[str]:
     """Refuse schedules that leave their range, and methods whose games do not come again."""
     config, methods, bought = run.config, made(run.config), run.allocation
     try:
-        methods.refuse(bought.steps)
+        methods.check_schedules(bought.steps)
     except ValueError as error:
         yield str(error)
     prompts = bought.steps * int(config.data.train_batch_size)
