@@ -19,10 +19,9 @@ SWEEPS = 1000  # maximum iterations; cycles with a reward converge slowly if gam
 class Graft(Method):
     """``A_t = r_t + gamma V(s') - V(s)``, replacing the estimator's advantage.
 
-    The paper's formula lacks ``r_t``; without it the winning move of a game with a sparse reward
-    would get -1. V comes from value iteration over the states and moves of all samples of the
-    group. V is 0 after a move that ended the game, and in a state that no turn of the group
-    answered.
+    The paper's formula lacks ``r_t``; with a sparse reward the winning move would then get -1. V
+    comes from value iteration over the states and moves of all samples of the group. V is 0 after a
+    move that ended the game, and in a state that no turn of the group answered.
 
     An episode that was cut off continues in the graph if its last state is in it. Otherwise V(s) of
     its last turn counts as 0 if it is negative, so that running out of turns is not rewarded for

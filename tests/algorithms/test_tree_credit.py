@@ -164,9 +164,8 @@ def of_attempts(**shape: Any) -> Turns:
 @pytest.mark.parametrize("shape", [{}, {"windows": True}, {"dead": True, "padding": 3}])
 def test_a_play_is_compared_with_those_of_its_number(composed: Composer, shape: dict[str, Any]) -> None:
     turns = of_attempts(**shape)
-    found = methods_of(composed(["algo=score"])).of("credit", 1)["attempts"](
-        turns, torch.ones(turns.mask.shape).double()
-    )
+    method = methods_of(composed(["algo=score"])).of("credit", 1)["attempts"]
+    found = method(turns, torch.ones(turns.mask.shape).double())
     for row, wanted in zip(by_turn(found, turns), PLAYS, strict=True):
         assert row == pytest.approx(wanted, abs=2e-5)
 
