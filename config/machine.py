@@ -71,7 +71,7 @@ def gpu_memory(*, _root_: DictConfig) -> float:
             return known_gpus.memory(known_gpus.parse(_root_.estimate_gpu)[0]) / GB
         except known_gpus.GpuError:
             return USUAL  # refused by the checks
-    return (smallest_gpu() or USUAL * GB) / GB
+    return (here() or USUAL * GB) / GB
 
 
 def for_memory(small: Any, large: Any, *, _root_: DictConfig) -> Any:
@@ -107,7 +107,7 @@ def checkpoint_bytes(config: DictConfig, shape: Shape) -> float:
 
 
 @cache
-def smallest_gpu() -> float | None:
+def here() -> float | None:
     """Return the bytes of the smallest GPU that a process here may use; None if there is none."""
     with suppress(ValueError):
         return min((float(line) * 2**20 for line in nvidia_smi("memory.total")), default=None)
@@ -116,11 +116,11 @@ def smallest_gpu() -> float | None:
 
 def name_of(config: DictConfig) -> str:
     """Return the GPU that the preset's sizes are for, such as ``24GB``."""
-    return f"{int(config.cluster.gpu_memory_gb or (smallest_gpu() or USUAL * GB) / GB)}GB"
+    return f"{int(config.cluster.gpu_memory_gb or (here() or USUAL * GB) / GB)}GB"
 
 
 def is_known(config: DictConfig) -> bool:
-    return smallest_gpu() is not None or not OmegaConf.is_interpolation(config.cluster, "gpu_memory_gb")
+    return here() is not None or not OmegaConf.is_interpolation(config.cluster, "gpu_memory_gb")
 
 
 def nvidia_smi(query: str) -> list[str]:

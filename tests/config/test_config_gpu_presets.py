@@ -30,9 +30,9 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     tool.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\ncat {tmp_path}/cards\n')
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    machine.smallest_gpu.cache_clear()
+    machine.here.cache_clear()
     yield tmp_path
-    machine.smallest_gpu.cache_clear()
+    machine.here.cache_clear()
 
 
 def sizes(config: DictConfig) -> tuple[object, ...]:
@@ -55,7 +55,7 @@ def test_sizes_follow_the_cards_memory_and_the_critic(composed: Composer, words:
 def test_the_smallest_visible_card_decides(composed: Composer, smi: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (smi / "cards").write_text("81559\n24564\n")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    assert machine.smallest_gpu() == 24564 * 2**20
+    assert machine.here() == 24564 * 2**20
     config = composed([QWEN, "cluster=gpu1"])
     assert machine.name_of(config) == "25GB" and machine.is_known(config)
     assert sizes(config)[0] == 8192

@@ -280,11 +280,11 @@ def test_longer_episodes_need_more(composed: Composer) -> None:
 
 def test_a_run_that_does_not_fit_here_never_starts(composed: Composer, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr(machine, "smallest_gpu", lambda: gpus.GPUS["RTX4090"])
+    monkeypatch.setattr(machine, "here", lambda: gpus.GPUS["RTX4090"])
     estimate.check(Run(composed(HALF)), said.append)
     assert "18 of a GPU's 24GB needed" in said[0]
     with pytest.raises(ConfigError, match="30 GB a GPU needed, 24 GB there.*offload_policy=true"):
         estimate.check(Run(composed(["model=qwen2.5_1.5b", "cluster=gpu1"])), said.append)
-    monkeypatch.setattr(machine, "smallest_gpu", lambda: None)
+    monkeypatch.setattr(machine, "here", lambda: None)
     estimate.check(Run(composed(HALF)), said.append)
     assert "cluster.gpu_memory_gb" in said[-1]
