@@ -44,7 +44,7 @@ class Aepo(ByEntropy):
 
 
 def branches_in_a_row(episode: Episode, turns: int, played: Sequence[Episode]) -> int:
-    """Count the turns in a row, back from index ``turns``, at which the episode's path branched."""
+    """Return at how many consecutive turns before index ``turns`` the episode's path branched."""
     samplers = samplers_of(played)
     path = samplers.get(episode.sample, [])
     row = 0

@@ -116,7 +116,7 @@ def start_ray(config: DictConfig) -> None:
 
 
 def set_environment(config: DictConfig) -> None:
-    """Set the environment variables with which verl's processes are deterministic."""
+    """Set the variables by which verl's processes know that they must repeat their results."""
     rollout, reward = config.actor_rollout_ref.rollout, config.reward.reward_model
     if rollout.full_determinism or (reward.enable and reward.rollout.full_determinism):
         seed = str(rollout.seed)
@@ -135,7 +135,7 @@ def agent_loops(config: DictConfig, trainer: Any) -> Any:
 
 @contextmanager
 def _finished(trainer: Any) -> Iterator[None]:
-    """Close the trackers when the block ends, with exit code 0 if it succeeded."""
+    """Tell the trackers at the end of the block whether it succeeded."""
     exit_code = 1
     try:
         yield
