@@ -115,11 +115,11 @@ class TaskReplay(Method):
             groups[group].append(episode)
         won = _succeeded(turns).tolist()
         failed = (own for own in groups.values() if not any(won[episode] for episode in own))
-        chosen = (self._one(own, turns, step) for own in failed)
+        chosen = (self._to_replace(own, turns, step) for own in failed)
         return {episode: held[0] for episode in chosen if (held := self._won.get(turns.tasks[episode]))}
 
-    def _one(self, group: Sequence[int], turns: Turns, step: int) -> int:
-        """Return the episode of a group that is replaced."""
+    def _to_replace(self, group: Sequence[int], turns: Turns, step: int) -> int:
+        """Return the index of the group's episode that a stored win replaces."""
         samples = sorted(group, key=lambda episode: -int(turns.episodes[episode].rpartition("_")[2]))
         if self.replaced == "random":
             return random.Random(f"{self.seed} {step} {turns.tasks[samples[0]]}").choice(samples)

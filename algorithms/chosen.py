@@ -158,8 +158,8 @@ class Chosen:
             if getattr(method.current, key) is None
         ]
 
-    def refuse(self, steps: int) -> None:
-        """Check all schedules over the run.
+    def check_schedules(self, steps: int) -> None:
+        """Check that schedules stay in range over the whole run.
 
         Raises:
             ValueError: a schedule leaves its setting's range before the run ends.

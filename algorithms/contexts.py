@@ -1,8 +1,8 @@
 """Contexts: token sequences that the policy scores for a method, besides the rows of a step.
 
-A method of a step that has ``contexts(row)`` is asked for them once a row, when the group's
-episodes have ended. All are scored in one pass with the old log-probs, by the weights that sampled,
-at the sampling temperature. The method finds its own results in ``Turns.scored``.
+A method's ``contexts(row)`` is called once for each row, when the group's episodes have ended. All
+contexts are scored in the pass for old log-probs, by the weights that sampled, at the sampling
+temperature. The method gets its own results in ``Turns.scored``.
 """
 
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ class RowView(Protocol):
         """
 
     def with_line(self, text: str) -> list[int] | None:
-        """Return the row's prompt with a line of text before the goal; None if it has no head."""
+        """Return the row's prompt with a line before the goal; None if it begins without a goal."""
 
     def submitted(self, text: str, thought: str) -> tuple[list[int], list[bool]]:
         """Return the ids of the answer that submits a right answer, and which of them spell it.
@@ -83,10 +83,10 @@ class Asks(Protocol):
     """A method with contexts.
 
     Attributes:
-        scores: "turns": a turn gets the mean of a context's log-probs. "tokens": the trained tokens
-            from the turn's first on get one each.
-        average: optional; if not None, a running average of the policy's weights scores
-            (``turngrid.verl_plugin.averaged.advanced`` has its settings).
+        scores: "turns": a turn gets the mean of a context's log-probs. "tokens": each trained
+            token, from the turn's first one on, gets its own.
+        average: optional; if not None, contexts are scored by a running average of the policy's
+            weights (``turngrid.verl_plugin.averaged.advanced`` has its settings).
     """
 
     scores: ClassVar[Literal["turns", "tokens"]]

@@ -53,7 +53,7 @@ def sums(values: Tensor, pool: Tensor) -> Tensor:
 
 
 def means(values: Tensor, pool: Tensor) -> Tensor:
-    """Average (n,) values over each pool; (pools,), 0 for a number without values."""
+    """Average (n,) values over each pool; (pools,), 0 for an empty pool."""
     return sums(values, pool) / torch.bincount(pool).clamp(min=1)
 
 

@@ -14,8 +14,8 @@ values outside turns or actions are undefined.
 ``filter=``: ``method(turns, step)`` returns (E,) or (E, K) bool, True for an episode or a turn to
     train on. If ``when`` is "before", a dropped episode is not part of its group's baseline. If it
     is "after" (all filters over turns), it stays in the baseline and its tokens are muted.
-    Optional: ``batches``, most samplings of a step's episodes; ``leaves_out``, solved games come no
-    more.
+    Optional: ``batches``, how often at most a step's episodes are sampled; ``leaves_out``, solved
+    games are no longer drawn.
 ``credit=``: ``method(turns, advantages)`` changes the advantages of turns, (E, K) to (E, K).
     ``grains`` are the grains of advantages that it accepts. A method that accepts "token" may only
     multiply, since advantages then differ inside a turn.
@@ -39,8 +39,8 @@ values outside turns or actions are undefined.
 ``library=``: ``look_up(task, observation, step)`` returns the text for a turn, "" for none, and
     changes nothing that is saved. ``task`` is the game's key; in evaluation, ``step`` is that of
     the checkpoint. Texts are cut to ``tokens``. ``states()`` is optional, for
-    ``algo.state=cluster``: called for each group, it returns a function from an observation to what
-    equal states of the group have in common.
+    ``algo.state=cluster``: called for each group, it returns a function from an observation to a
+    text that is the same for equal states of the group.
 
 A method of any slot may learn from the texts of a step's episodes. ``offer(step, episodes)`` gets
 them as ``OfferedEpisode``, in their order, after the update. ``in_rollout`` is then True: where

@@ -69,7 +69,7 @@ def turn_table(
     return replace(table, entropy=entropy, value=value)
 
 
-def laid(columns: Sequence[tuple[int, int, Tensor]], loss_mask: Tensor, scores: str) -> Tensor:
+def on_action_tokens(columns: Sequence[tuple[int, int, Tensor]], loss_mask: Tensor, scores: str) -> Tensor:
     """Put the log-probs of contexts on the action tokens of rows.
 
     Args:
@@ -110,7 +110,7 @@ class _Layout(NamedTuple):
 
 
 def _layout(ids: Tensor, members: Mapping[str, Sequence[int]]) -> _Layout:
-    """Lay out the rows with these ``turn_ids``; ``place`` takes their memory."""
+    """Lay out the rows with these ``turn_ids``, whose memory ``place`` reuses."""
     counts = ids.amax(dim=1).tolist() if ids.numel() else [0] * len(ids)
     live = {name: rows for name, own in members.items() if (rows := [row for row in own if counts[row]])}
     lengths = [sum(counts[row] for row in own) for own in live.values()]

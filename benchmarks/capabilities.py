@@ -10,7 +10,7 @@ from turngrid.algorithms.registry import ALGO, ESTIMATORS, FORM, LINEAR, ONE, SL
 from turngrid.config.asynchronous import MODES, SEPARATE
 from turngrid.config.checks.methods import MODE, OF_SLOT, REQUIREMENTS
 from turngrid.config.compose import composer
-from turngrid.config.method_settings import made
+from turngrid.config.method_settings import methods_of
 from turngrid.rewards.declared import Conflict
 
 SERVER, SHARE = "actor_rollout_ref.rollout.name", "share of a step"
@@ -35,7 +35,7 @@ def _methods() -> dict[tuple[str, str], Any]:
     with composer() as composed:
         for options in _configs():
             words = [f"{slot}={names[0] if slot in (ALGO, FORM) else names}" for slot, names in options.items()]
-            chosen = made(composed(words))
+            chosen = methods_of(composed(words))
             methods |= {(slot, name): method for slot in options for name, method in chosen.of(slot, 1).items()}
     return methods
 

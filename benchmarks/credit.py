@@ -27,7 +27,7 @@ from turngrid.algorithms.slots import Tokens
 from turngrid.algorithms.turn_table import ENDS, NAMED, span_field, turn_table
 from turngrid.algorithms.turns import Turns, credited
 from turngrid.config.compose import compose
-from turngrid.config.method_settings import made as methods_of
+from turngrid.config.method_settings import methods_of
 from turngrid.rewards.registry import PLAN_SHARE
 
 GROUP, STATES, ACTIONS, LABELS = 8, 40, 6, 2  # samples a prompt; states of a group; actions; kinds of answer

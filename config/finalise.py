@@ -29,7 +29,7 @@ def finalise(config: DictConfig) -> DictConfig:
         ConfigError: the environment or its task does not exist, or the mixture is invalid.
     """
     precision.fill_in(config)
-    method_settings.made(config)  # a rollout form that refuses its settings has no cost a step
+    method_settings.methods_of(config)  # a rollout form that refuses its settings has no cost a step
     prompts.fill_in(config)
     experience.fill_in(config)
     _finalise_tasks(config)

@@ -22,7 +22,7 @@ from turngrid.records.models.gpus import GB, checkpoint_size, steps_between
 from turngrid.records.models.locate import check_packaged
 from turngrid.records.models.shape import Shape, shape_of
 
-SMALL = 60.0  # GB: presets have sizes for cards of 24 GB below, and of 80 GB above
+SMALL = 60.0  # GB: smaller cards get the presets' sizes for 24 GB, larger ones those for 80 GB
 USUAL = 80.0  # GB, without a card and ``estimate_gpu``, as on a node that submits jobs
 
 OTHER_DRIVERS = ("/dev/dxg", "/dev/kfd")  # WSL, AMD: no device file for each GPU

@@ -44,7 +44,7 @@ def kinds(config: DictConfig, slot: str) -> Iterator[tuple[str, Any]]:
         yield str(name), method_class(slot, str(name), node)
 
 
-def that(slot: str, fits: Any) -> str:
+def first_fitting(slot: str, fits: Any) -> str:
     """Return our first method of a slot whose class fits. Imports methods: for messages only."""
     return next(name for name in (ESTIMATORS if slot == ALGO else SLOTS[slot]) if fits(method_class(slot, name, {})))
 
@@ -70,7 +70,7 @@ def _typed(kind: Any, node: DictConfig, prefix: str) -> DictConfig:
     return result
 
 
-def made(config: DictConfig) -> Chosen:
+def methods_of(config: DictConfig) -> Chosen:
     """Make the methods of a config; raise ConfigError if one refuses its settings."""
     nodes = slots_of(config)
     try:
@@ -90,7 +90,7 @@ def fill_in(config: DictConfig) -> None:
     """Set the keys of verl that the chosen methods need."""
     if not any(config.get(slot) for slot in SLOTS) and not on_turns(config.algo.name):
         return
-    chosen = made(config)
+    chosen = methods_of(config)
     needs = chosen.needs()
     if (heads := chosen.heads()) > 1 and OmegaConf.select(config, HEADS) is None:
         OmegaConf.update(config, HEADS, heads, force_add=True)

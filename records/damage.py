@@ -13,7 +13,7 @@ from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder
 
 DISCARDED = "discarded"
-# Files that a stage makes again, and records that no stage resumes from; the latter may be empty.
+# Patterns of files that are damaged if they are empty, and of records that may be empty.
 FILLED = (
     *("*.json", "ledger.jsonl", "tasks/**/*.jsonl", "episodes/demonstrations.jsonl", "evaluation/**/*.jsonl"),
     *("rl/credit/*.jsonl", "rl/replayed/*.jsonl", "rl/groups/*.jsonl"),

@@ -118,13 +118,13 @@ class View:
     """The present window of an episode.
 
     Args:
-        form: writes the messages; ``shown`` below are those that show one observation.
+        form: writes the messages. Methods take those of one observation as ``shown``.
         head: the first message up to its observation.
         turns: the episode's growing list of turns.
         stream: holds the window's token ids; None if no ids are kept.
 
     Attributes:
-        fresh: whether the newest messages are the row's first to show the library's text.
+        fresh: whether the newest messages show a library's text that the row did not have.
     """
 
     def __init__(

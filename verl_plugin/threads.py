@@ -11,7 +11,7 @@ WIDE = 256  # hidden size from which a second thread saves more than its wake-up
 
 
 def threads(model_config: Any, role: str) -> int:
-    """Return torch's threads of a process: one for a narrow model, else as the run's config has it.
+    """Return the number of torch's threads: one for a narrow model, else the config's.
 
     Args:
         model_config: transformers' config of the model.

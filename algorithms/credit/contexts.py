@@ -73,7 +73,7 @@ class Igpo(Method):
     T is the last turn and A the episode's advantage. ``gain_t = p_(t+1) - p_t``, and p_t the
     probability of the right answer after what turn t saw: exp of the mean log-prob of its tokens,
     or with ``kind: log`` that mean. z is over the gains of a group; with ``pool: joint`` over its
-    gains and scores, and A is the score's.
+    gains and scores together, and A is z of the score.
     """
 
     gamma: float = number(0, 1)

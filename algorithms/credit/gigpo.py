@@ -1,4 +1,4 @@
-"""Compare turns by state (GiGPO), last states (HGPO), transition (SALT) or number (MT-GRPO)."""
+"""Compare turns by state (GiGPO), recent states (HGPO), transition (SALT) or index (MT-GRPO)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -127,7 +127,7 @@ class Hgpo(Method):
 class Salt(Method):
     """Average the advantages of a group's turns with equal (state, action, next state).
 
-    A transition made once keeps its advantage. One that wins and losses share goes towards 0.
+    A transition made once keeps its advantage. One that won and lost episodes share nears 0.
     """
 
     grains = frozenset({"turn", "episode"})

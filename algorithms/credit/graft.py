@@ -19,7 +19,7 @@ SWEEPS = 1000  # maximum iterations; cycles with a reward converge slowly if gam
 class Graft(Method):
     """``A_t = r_t + gamma V(s') - V(s)``, replacing the estimator's advantage.
 
-    The paper's line lacks ``r_t``, without which the winning move of a sparse game would have -1. V
+    The paper's formula lacks ``r_t``; with a sparse reward the winning move would then get -1. V
     comes from value iteration over the states and moves of all samples of the group. V is 0 after a
     move that ended the game, and in a state that no turn of the group answered.
 

@@ -18,7 +18,7 @@ _BRANCHES = Conflict(("branches",), lambda _, are: not are, "no episode branches
 class Tree(Method):
     """``A_t += (R - mean) / (std + 1e-6)`` over the scores R of a tree's leaves.
 
-    The term is 0 if they are equal, or of a leaf alone.
+    The term is 0 for a leaf alone, or if all scores of the tree are equal.
     """
 
     std: bool

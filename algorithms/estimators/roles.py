@@ -87,7 +87,7 @@ def roles_of(turns: Turns) -> list[str]:
 
 
 def task_of(game: str) -> str:
-    """Return environment and task of a game in JSON."""
+    """Return ``ENV/TASK`` of a game in JSON, and other text unchanged."""
     if not game.startswith("{"):
         return game
     fields = json.loads(game)

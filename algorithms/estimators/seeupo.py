@@ -1,4 +1,4 @@
-"""Updates turn by turn, and what the advantages of the turns to come weigh (SeeUPO)."""
+"""Updates turn by turn; an update scales the advantages of turns updated later (SeeUPO)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Seeupo(Method):
 
     Attributes:
         order: of turn numbers: ``reverse``, ``forward``, or ``random``, drawn by ``seed`` and step.
-        fewest: a turn number of which fewer rows are left has no update.
+        fewest: rows that a turn number needs for an update.
     """
 
     order: str = word(REVERSE, FORWARD, RANDOM)

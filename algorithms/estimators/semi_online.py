@@ -17,10 +17,10 @@ class SemiOnline(Method):
     """``A_t = episode_weight z(share) + turn_weight z(R_t)``.
 
     r is ``format`` for an answer with an action, and ``1 - format`` more if the action is the
-    expert's. ``R_t = r_t + gamma R_{t+1}`` if it is, else r_t: what follows a patch is not credited
-    to what came before. The share is that of the plan's turns that matched, compared within the
-    group. R_t is compared with that of the group's turns t. Both are divided by the unbiased
-    deviation. A group's advantages are 0 if the biased deviation of R_0 is at most ``threshold``.
+    expert's. ``R_t = r_t + gamma R_{t+1}`` if it is, else r_t, since the plan's action replaced it.
+    The share is that of the plan's turns that matched, compared within the group. R_t is compared
+    with that of the group's turns t. Both are divided by the unbiased deviation. A group's
+    advantages are 0 if the biased deviation of R_0 is at most ``threshold``.
     """
 
     gamma: float = number(0, 1)

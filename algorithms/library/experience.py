@@ -21,7 +21,7 @@ class Entry:
     Attributes:
         zone: a level of strategies, or ``WARNING``.
         score: the reward of its episode.
-        observation: the first one of the actions that the entry is about.
+        observation: what the first of the entry's actions answered.
         clusters: indices of the clusters for which it is shown.
     """
 
@@ -68,7 +68,7 @@ class Experience(Method):
 
     _entries: list[Entry] = field(default_factory=list, init=False, repr=False)  # the oldest first
     _asked: list[tuple[Request, Entry]] = field(default_factory=list, init=False, repr=False)
-    _near: dict[str, list[Entry]] = field(default_factory=dict, init=False, repr=False)  # of this state, by observation
+    _near: dict[str, list[Entry]] = field(default_factory=dict, init=False, repr=False)  # ``_similar``'s cache
     logged: dict[str, float] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:

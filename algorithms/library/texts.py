@@ -74,7 +74,7 @@ class Skills:
     """The skills of each game.
 
     Args:
-        kept: of a game at most; the one used most often makes way.
+        kept: skills of a game at most; beyond that, the one used most often is dropped.
         length: tokens that the policy writes at most; None: a rule writes.
     """
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.algorithms.registry import ALGO, CLUSTER, ESTIMATORS, LOSS_MODE, ON_TURNS, SLOTS, on_turns
-from turngrid.config.method_settings import HEADS, made, that
+from turngrid.config.method_settings import HEADS, first_fitting, methods_of
 from turngrid.config.prompts import one_row, several_rows
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.records.models.locate import ModelError, resolve_model
@@ -30,10 +30,10 @@ def verls_keys(run: Run) -> Iterator[str]:
             reason = "it is a mean over rows, and an episode has several"
             yield f"{key}={ROW_MEAN} and {rows}: {reason}; use {key}=token-mean or {one_row(rows)}"
     if config.distillation.enabled:
-        word = that(ALGO, lambda kind: "teacher" in kind.needs)
+        word = first_fitting(ALGO, lambda kind: "teacher" in kind.needs)
         yield f"distillation.enabled=true: verl's teacher servers are not supported; use algo={word} algo.teacher=MODEL"
     if config.algorithm.filter_groups.enable:
-        sampler = that("filter", lambda kind: hasattr(kind, "sampler"))
+        sampler = first_fitting("filter", lambda kind: hasattr(kind, "sampler"))
         yield f"algorithm.filter_groups.enable=true: verl ignores max_num_gen_batches; use filter=[{sampler}]"
 
 
@@ -43,7 +43,7 @@ def reasons(config: DictConfig) -> Iterator[str]:
         yield f"{key}={asked}: algo.name={name} estimates over turns; use {key}={ON_TURNS}"
     if not on_turns(name) and asked == ON_TURNS:
         yield f"{key}={ON_TURNS}: algo={name} does not estimate over turns; use algo={' or '.join(ESTIMATORS)}"
-    methods = made(config)
+    methods = methods_of(config)
     if (given := OmegaConf.select(config, HEADS)) not in (None, heads := methods.heads()):
         yield f"{HEADS}={given}: algo={name} reads {heads} of the critic; use {HEADS}={heads}"
     if "teacher" in methods.needs():

@@ -94,7 +94,7 @@ def _of_environment(attribute: str, use: str = "") -> Callable[[Facts], Fact]:
 
 
 def _rows(setting: str) -> Fact:
-    """Return whether a setting that gives an episode several rows is made."""
+    """Return that ``setting`` gives an episode several rows; "" means that none does."""
     return Fact(bool(setting), setting, one_row(setting))
 
 

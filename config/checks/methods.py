@@ -11,7 +11,7 @@ from turngrid.algorithms.registry import ALGO, FORM, LOSS_MODE, ONE, ROLES, SLOT
 from turngrid.config import asynchronous
 from turngrid.config.checks import estimators
 from turngrid.config.checks.facts import CRITIC_FREE, Facts
-from turngrid.config.method_settings import made
+from turngrid.config.method_settings import methods_of
 from turngrid.rewards.declared import (
     CONTEXTS,
     GAMES_AGAIN,
@@ -145,7 +145,7 @@ def _conflicts(run: Run, warns: bool) -> Iterator[str]:
 
 
 def _chosen(run: Run) -> Iterator[tuple[Facts, Any, tuple[Conflict, ...]]]:
-    config, methods, algo = run.config, made(run.config), str(run.config.algo.name)
+    config, methods, algo = run.config, methods_of(run.config), str(run.config.algo.name)
     mode = config.actor_rollout_ref.actor.policy_loss.loss_mode
     for slot in (ALGO, *SLOTS):
         for name, method in methods.of(slot, 1).items():
@@ -192,7 +192,7 @@ def _labels(facts: Facts, method: Any) -> Iterator[str]:
 def _named(run: Run) -> Iterator[str]:
     """Yield refusals of rewards that methods read by name."""
     config, environment, chosen = run.config, run.environment, run.config.turn_reward.name
-    for name in sorted(made(config).reads() - {*NAMED, chosen}):
+    for name in sorted(methods_of(config).reads() - {*NAMED, chosen}):
         try:
             problem = getattr(named_reward(name), "problem", str)()
         except (ValueError, ImportError, AttributeError) as error:
@@ -207,9 +207,9 @@ def _named(run: Run) -> Iterator[str]:
 
 def bad_schedules(run: Run) -> Iterator[str]:
     """Refuse schedules that leave their range, and methods whose games do not come again."""
-    config, methods, bought = run.config, made(run.config), run.allocation
+    config, methods, bought = run.config, methods_of(run.config), run.allocation
     try:
-        methods.refuse(bought.steps)
+        methods.check_schedules(bought.steps)
     except ValueError as error:
         yield str(error)
     prompts = bought.steps * int(config.data.train_batch_size)

@@ -1,9 +1,8 @@
 """ALFWorld: alfworld's own texts, ALFRED's goal conditions as the score.
 
-A game runs in TextWorld's planner library.
-The commands, effects and texts equal those of ``textworld.envs.pddl.PddlEnv`` with alfworld's
-wrappers (tested). PddlEnv takes 0.9 s a reset and 80 ms a step. ``Engine`` takes 4 ms and 1 ms,
-after 0.2 s for the first reset of a game.
+A game runs in TextWorld's planner library. The commands, effects and texts equal those of
+``textworld.envs.pddl.PddlEnv`` with alfworld's wrappers (tested). PddlEnv takes 0.9 s a reset and
+80 ms a step. ``Engine`` takes 4 ms and 1 ms, after 0.2 s for the first reset of a game.
 """
 
 import functools

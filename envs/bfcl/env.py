@@ -117,7 +117,7 @@ def _shown(result: Any) -> str:
     return str(result)
 
 
-def made(category: str, number: int, folder: Path) -> GameRecord:
+def write_game(category: str, number: int, folder: Path) -> GameRecord:
     game = _game(category, number)
     plan = []
     for turn in game["gold"]:
@@ -231,7 +231,7 @@ class BfclEnv(TextEnv):
         gold = [self._gold.run(Call(**call)) for call in self._game["gold"][self._turn]]
         if not gold:
             return True
-        answered = bool(response_checker(self._results, gold, 0)["valid"])  # each gold result is there, as often
+        answered = bool(response_checker(self._results, gold, 0)["valid"])  # whether it has every gold result, as often
         return self._has_called and self._services.equal(self._gold) and answered
 
     def _user(self) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from turngrid.experiments.report.runs import EPISODES, SUCCESS, ReportedRun, apart, drawn, grouped, task_axes
+from turngrid.experiments.report.runs import EPISODES, SUCCESS, ReportedRun, drawn, group_by, grouped, task_axes
 from turngrid.records.statistics import WINDOW
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def curves(runs: Sequence[ReportedRun]) -> dict[str, str]:
     if not trained:
         return {}
     axes = task_axes([run for run in trained if run.result])
-    tasks = apart(trained, lambda run: " ".join(value for axis, value in run.coordinates.items() if axis in axes))
+    tasks = group_by(trained, lambda run: " ".join(value for axis, value in run.coordinates.items() if axis in axes))
     unit = "success, % of the step's episodes"
     panels = [
         Panel(task, unit, {name: over_seeds(of) for name, of in grouped(group, axes, "success").items()})

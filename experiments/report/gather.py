@@ -10,7 +10,7 @@ import pandas as pd
 
 from turngrid.envs.utils.names import file_name, meant
 from turngrid.experiments.evaluation import result
-from turngrid.experiments.report.runs import ReportedRun, apart, read_run, setting_names
+from turngrid.experiments.report.runs import ReportedRun, group_by, read_run, setting_names
 from turngrid.experiments.report.samples import BASE
 from turngrid.experiments.sweep import record
 from turngrid.experiments.sweep.definition import Layout, Selector
@@ -202,8 +202,7 @@ def coordinates(runs: Sequence[ReportedRun]) -> list[Mapping[str, str]]:
 def comparable(runs: Sequence[ReportedRun]) -> tuple[dict[str, list[ReportedRun]], tuple[str, ...]]:
     """Group runs with the same test games and settings, by name; list those left out.
 
-    A run with no other in its group is left out, unless every run is alone. So is a group without a
-    result, unless there is none at all.
+    A group without a result is left out if another has one, a run alone if another group has more.
     """
     outside = outside_identity()
 
@@ -212,7 +211,7 @@ def comparable(runs: Sequence[ReportedRun]) -> tuple[dict[str, list[ReportedRun]
             sorted((key, run.settings[key]) for key in run.settings if key.startswith(OF_TEST) and key not in outside)
         )
 
-    groups = apart(runs, of_test).values()
+    groups = group_by(runs, of_test).values()
     tested = [group for group in groups if any(run.result for run in group)]
     if not tested:
         return {"": list(runs)}, ()
@@ -220,7 +219,7 @@ def comparable(runs: Sequence[ReportedRun]) -> tuple[dict[str, list[ReportedRun]
     names = [_name(next(run for run in group if run.result)) for group in several]
     full = [f"{name}-{index}" if names.count(name) > 1 else name for index, name in enumerate(names, 1)]
     others = [run for group in groups if group not in several for run in group]
-    left_out = (f"{run.name}: {run.state}, no other run was tested in its way" for run in others)
+    left_out = (f"{run.name}: {run.state}, no other run has its test games and settings" for run in others)
     return dict(zip(full, several, strict=True)), tuple(left_out)
 
 

@@ -46,7 +46,7 @@ SHOWN: Mapping[str, tuple[str, str]] = {
 }
 
 LAST = "last"
-NOT_TELLING = re.compile(r"(?i)true|false|null|-|[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?")  # without their key
+NEEDS_KEY = re.compile(r"(?i)true|false|null|-|[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?")  # values that say nothing alone
 Key = TypeVar("Key", bound=Hashable)
 SHOWN_LINES = 40  # lines of a failure's message that are shown
 
@@ -104,7 +104,7 @@ def setting_names(runs: Sequence[ReportedRun], without: Sequence[str] = ()) -> l
 
 def value_name(axis: str, value: str) -> str:
     """Return a value as text; numbers and booleans get their key, as in ``lr=0.0001``."""
-    return f"{axis.split('.')[-1]}={value}" if NOT_TELLING.fullmatch(value) else value
+    return f"{axis.split('.')[-1]}={value}" if NEEDS_KEY.fullmatch(value) else value
 
 
 def grouped(
@@ -112,10 +112,10 @@ def grouped(
 ) -> dict[str, list[ReportedRun]]:
     """Group runs by the name of their setting."""
     names = {id(run): name for run, name in zip(runs, setting_names(runs, without), strict=True)}
-    return apart(runs, lambda run: names[id(run)] or nameless)
+    return group_by(runs, lambda run: names[id(run)] or nameless)
 
 
-def apart(runs: Sequence[ReportedRun], by: Callable[[ReportedRun], Key]) -> dict[Key, list[ReportedRun]]:
+def group_by(runs: Sequence[ReportedRun], by: Callable[[ReportedRun], Key]) -> dict[Key, list[ReportedRun]]:
     """Group runs by equal ``by``, in order."""
     groups: dict[Key, list[ReportedRun]] = {}
     for run in runs:
@@ -125,7 +125,7 @@ def apart(runs: Sequence[ReportedRun], by: Callable[[ReportedRun], Key]) -> dict
 
 def except_axis(runs: Sequence[ReportedRun], axis: str) -> list[list[ReportedRun]]:
     """Group runs that differ on one axis only."""
-    return [*apart(runs, lambda run: tuple(item for item in run.coordinates.items() if item[0] != axis)).values()]
+    return [*group_by(runs, lambda run: tuple(item for item in run.coordinates.items() if item[0] != axis)).values()]
 
 
 def task_axes(runs: Sequence[ReportedRun]) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from turngrid.experiments.evaluation.result import EvaluationResult, State
 from turngrid.experiments.evaluation.stage import episodes_file
-from turngrid.experiments.report.runs import LAST, ReportedRun, apart
+from turngrid.experiments.report.runs import LAST, ReportedRun, group_by
 from turngrid.experiments.sweep.definition import RESERVED, SCORE, SUCCESS, Selector
 from turngrid.records.stages import stage_name
 from turngrid.records.statistics import share_of_best
@@ -62,7 +62,7 @@ def samples(runs: Sequence[ReportedRun], selectors: Sequence[Selector]) -> tuple
         Unfilled: no setting has a sample for each selector.
     """
     named = {axis for selector in selectors for axis in selector if axis not in RESERVED}
-    groups = apart(runs, lambda run: tuple(item for item in run.coordinates.items() if item[0] not in named))
+    groups = group_by(runs, lambda run: tuple(item for item in run.coordinates.items() if item[0] not in named))
     rows: list[list[Sample]] = []
     problems: dict[str, None] = {}
     for group in groups.values():

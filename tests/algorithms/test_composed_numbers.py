@@ -13,7 +13,7 @@ from test_methods_numbers import stored
 from turngrid.algorithms.registry import SLOTS
 from turngrid.algorithms.turns import Turns
 from turngrid.config.compose import Composer
-from turngrid.config.method_settings import made
+from turngrid.config.method_settings import methods_of
 from turngrid.rewards.reward import TRAINED, RewardView
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 
@@ -26,7 +26,7 @@ def chosen(composed: Composer) -> Made:
 
     def chosen(slot: str, name: str, *settings: str, step: int = 1) -> Any:
         words = ["algo=grpo", f"{slot}=[{name}]", *(f"{slot}.{name}.{setting}" for setting in settings)]
-        return made(composed(words)).of(slot, step)[name]
+        return methods_of(composed(words)).of(slot, step)[name]
 
     return chosen
 

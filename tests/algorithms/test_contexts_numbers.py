@@ -11,7 +11,7 @@ from torch import Tensor
 from usual import method, of_words
 
 from turngrid.algorithms.slots import LossView
-from turngrid.algorithms.turn_table import laid
+from turngrid.algorithms.turn_table import on_action_tokens
 from turngrid.algorithms.turns import Turns
 
 P = {name: path for name, path in PATHS.items() if name[0] == "P"}
@@ -159,12 +159,12 @@ def test_self_distill() -> None:
 def test_results_lie_on_turns_or_tokens() -> None:
     mask = torch.tensor([[1, 1, 0, 1, 0], [0, 1, 1, 0, 1]])
     numbers = torch.tensor([-1.0, -3.0])
-    found = laid([(0, 1, numbers), (1, 0, numbers)], mask, "turns")
+    found = on_action_tokens([(0, 1, numbers), (1, 0, numbers)], mask, "turns")
     assert found.nan_to_num(9).tolist() == [[9, 9, 9, -2, 9], [9, -2, -2, 9, 9]]
-    found = laid([(0, 0, torch.tensor([-1.0, -2, -3])), (1, 1, numbers[:1])], mask, "tokens")
+    found = on_action_tokens([(0, 0, torch.tensor([-1.0, -2, -3])), (1, 1, numbers[:1])], mask, "tokens")
     assert found.nan_to_num(9).tolist() == [[-1, -2, 9, -3, 9], [9, 9, 9, 9, -1]]
     with pytest.raises(ValueError, match="scored 2 tokens, and its row has 1 from its turn on"):
-        laid([(0, 1, numbers)], mask, "tokens")
+        on_action_tokens([(0, 1, numbers)], mask, "tokens")
 
 
 def test_a_method_sees_its_own_contexts_alone() -> None:

@@ -14,7 +14,7 @@ from turngrid.algorithms.library.experience import EXAMPLE, WARNING, Entry, Expe
 from turngrid.algorithms.library.texts import Skill, Skills
 from turngrid.algorithms.slots import OfferedEpisode
 from turngrid.config.compose import Composer
-from turngrid.config.method_settings import made
+from turngrid.config.method_settings import methods_of
 from turngrid.rollouts.episode import Turn
 
 Made = Callable[..., Experience]
@@ -26,7 +26,7 @@ NOW = ("warmup=0", "least=0")
 def chosen(composed: Composer) -> Made:
     def chosen(*settings: str) -> Experience:
         words = ["model=smollm2_135m", "library=experience", *(f"library.experience.{one}" for one in settings)]
-        return made(composed(words)).of("library", 1)["experience"]
+        return methods_of(composed(words)).of("library", 1)["experience"]
 
     return chosen
 
@@ -187,7 +187,7 @@ def test_skills_of_a_composed_term(composed: Composer, writer: str) -> None:
     """No context before there is a skill; the state of the bank goes on."""
     words = ["algo=rloo", "terms=[self_distill]", "model=smollm2_135m", "terms.self_distill.hint=skill"]
     config = composed([*words, f"terms.self_distill.writer={writer}", "terms.self_distill.skills=1"])
-    term, again = (made(config).of("terms", 1)["self_distill"] for _ in range(2))
+    term, again = (methods_of(config).of("terms", 1)["self_distill"] for _ in range(2))
     row = SimpleNamespace(task="game", with_line=lambda text: [*map(ord, text)], after_prompt=lambda: ([1], [True]))
     assert term.contexts(row) == [] and term.in_rollout
     lost = episode(0.0, (HALL, "sing"))

@@ -201,9 +201,9 @@ def test_a_schedule_gives_what_its_setting_is() -> None:
 
 def test_a_schedule_that_leaves_its_settings_range_is_refused() -> None:
     chosen = Chosen({"terms": {"epo": usual("terms", "epo", alpha={"linear": [1, -1, 8]})}})
-    chosen.refuse(4)
+    chosen.check_schedules(4)
     with pytest.raises(ValueError, match=r"terms=epo: at step 5 of the schedule of alpha: alpha=-0.25 must lie in"):
-        chosen.refuse(10)
+        chosen.check_schedules(10)
 
 
 def test_state_comes_back() -> None:

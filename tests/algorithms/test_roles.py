@@ -14,7 +14,7 @@ from example_x import Paths, example_x, taking
 from turngrid.algorithms.slots import Tokens
 from turngrid.algorithms.turns import Turns
 from turngrid.config.compose import Composer
-from turngrid.config.method_settings import made
+from turngrid.config.method_settings import methods_of
 
 GAMES = [(1, -1), (1, -1), (-1, 1), (0, 0), (1, -1), (-1.5, 0.5)]
 ONE_BY_ONE = [1.0, 0.95, -1.0975, -0.04263, 0.95951, -1.58847]
@@ -27,7 +27,7 @@ Made = Callable[..., Any]
 @pytest.fixture(scope="module")
 def chosen(composed: Composer) -> Made:
     def chosen(name: str, *settings: str) -> Any:
-        return next(iter(made(composed(["env=two_player", *settings, f"algo={name}"])).of("algo", 1).values()))
+        return next(iter(methods_of(composed(["env=two_player", *settings, f"algo={name}"])).of("algo", 1).values()))
 
     return chosen
 
@@ -122,7 +122,7 @@ def by_call(composed: Composer, turns: Turns, *settings: str) -> dict[tuple[str,
     """The advantages of each episode's calls of each role."""
     config = composed(["algo=dr_mas", *settings])
     assert list(config.roles) == ["planner", "actor"]
-    found = made(config).of("credit", 1)["role_norm"](
+    found = methods_of(config).of("credit", 1)["role_norm"](
         turns, torch.full(turns.mask.shape, torch.nan, dtype=torch.float64)
     )
     assert turns.role is not None

@@ -14,7 +14,7 @@ from turngrid.algorithms.credit.groups import Attempts, Pair, Tree, TreeQ, leave
 from turngrid.algorithms.turn_table import turn_table
 from turngrid.algorithms.turns import Turns
 from turngrid.config.compose import Composer
-from turngrid.config.method_settings import made
+from turngrid.config.method_settings import methods_of
 
 SCORES = [1.0, 0.0, 1.0, 0.0, 0.0, 0.0]
 TREES = [0, 0, 0, 3, 3, 3]
@@ -86,7 +86,7 @@ def test_a_turn_is_compared_with_its_siblings(composed: Composer, dead: bool, gr
     """As composed; ``bc3`` has no sibling."""
     words = ["algo=tree_grpo", "credit=[tree_q]", "credit.tree_q.shared=each"]
     turns = of_paths(BELOW, groups, dead)
-    found = made(composed(words)).of("credit", 1)["tree_q"](turns, inter(turns))
+    found = methods_of(composed(words)).of("credit", 1)["tree_q"](turns, inter(turns))
     for row, wanted in zip(by_turn(found, turns), TREE_Q * len(groups), strict=True):
         assert row == pytest.approx(wanted, abs=1e-5)
 
@@ -127,7 +127,7 @@ def test_a_pair_is_learned_from_at_the_turn_where_it_parts(composed: Composer, e
     """2 eta (R_1 - R_2), on the second turn of two episodes that share their first; those of the
     other prompt part at once, and score the same."""
     turns = of_paths({"ab1": 1.0, "ac2": 0.0}, dead=dead)
-    method = made(composed(["algo=refuel", f"credit.pair.eta={eta}"])).of("credit", 1)["pair"]
+    method = methods_of(composed(["algo=refuel", f"credit.pair.eta={eta}"])).of("credit", 1)["pair"]
     found = by_turn(method(turns, torch.ones(turns.mask.shape).double()), turns)
     assert found == [pytest.approx([0, 2 * eta, 0]), pytest.approx([0, -2 * eta, 0])]
 
@@ -164,7 +164,8 @@ def of_attempts(**shape: Any) -> Turns:
 @pytest.mark.parametrize("shape", [{}, {"windows": True}, {"dead": True, "padding": 3}])
 def test_a_play_is_compared_with_those_of_its_number(composed: Composer, shape: dict[str, Any]) -> None:
     turns = of_attempts(**shape)
-    found = made(composed(["algo=score"])).of("credit", 1)["attempts"](turns, torch.ones(turns.mask.shape).double())
+    method = methods_of(composed(["algo=score"])).of("credit", 1)["attempts"]
+    found = method(turns, torch.ones(turns.mask.shape).double())
     for row, wanted in zip(by_turn(found, turns), PLAYS, strict=True):
         assert row == pytest.approx(wanted, abs=2e-5)
 

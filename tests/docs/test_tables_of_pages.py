@@ -28,6 +28,7 @@ from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
 from turngrid.tasks.schema import Budget, Curriculum, Demos, Eval, Prompt
 
 DOCS = Path(__file__).parents[2] / "docs"
+PAGES = [DOCS.parent / "README.md", *DOCS.rglob("*.md")]
 GROUPS = ("env", "reward", "prompt", "budget", "curriculum", "model", "cluster", "rollout", "tracking", "correction")
 
 
@@ -50,11 +51,29 @@ def test_every_page_can_be_found() -> None:
     assert {page.name for page in pages} - set(re.findall(r"\((?:docs/)?(\w+\.md)", found)) == set()
 
 
+def outside_code(page: Path) -> str:
+    return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """The names that GitHub gives to a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", outside_code(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_link_leads_to_a_file_and_a_heading() -> None:
+    for page in PAGES:
+        for file, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([\w-]*)\)", outside_code(page)):
+            linked = page.parent / file if file else page
+            assert linked.exists(), f"{page.name}: {file}"
+            assert not anchor or anchor in anchors(linked), f"{page.name}: {file}#{anchor}"
+
+
 def test_every_table_is_whole() -> None:
     """Rows after an empty line are no table any more: they need a head and its line of dashes."""
-    for page in [DOCS.parent / "README.md", *DOCS.rglob("*.md")]:
-        shown = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-        for table in re.findall(r"(?:^\|.*\n)+", shown, re.MULTILINE):
+    for page in PAGES:
+        for table in re.findall(r"(?:^\|.*\n)+", outside_code(page), re.MULTILINE):
             lines = table.splitlines()
             assert len(lines) > 2 and set(lines[1]) <= set("|-: "), f"{page.name}: {lines[0]}"
 

@@ -44,11 +44,11 @@ from example_x import example_x
 from turngrid.algorithms.chosen import algorithm
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
-from turngrid.config.method_settings import made
+from turngrid.config.method_settings import methods_of
 from turngrid.envs.registry import make_environment
 from turngrid.rewards.registry import reward
 config = compose(["env=lamps", "reward=brisk", "algo=gigpo", "credit=[gigpo,last]", "shaping=[early]"])
-methods = {slot: list(made(config).of(slot, 1)) for slot in ("credit", "shaping")}
+methods = {slot: list(methods_of(config).of(slot, 1)) for slot in ("credit", "shaping")}
 found = [make_environment(config.env.name).name, reward(config.turn_reward.name, config.turn_reward).name, methods]
 word, turns = compose(["algo=last_turns"]), example_x()
 found += [[word.algo.name, list(word.credit), algorithm(word.algo.name).name]]
@@ -78,7 +78,7 @@ by_file = compose(["algo=turn_returns", name, "algo.gamma=0.5"], config_dir="my_
 both = []
 for config in (compose(chosen), by_file):
     check(config)
-    (method,) = made(config).of("algo", 1).values()
+    (method,) = methods_of(config).of("algo", 1).values()
     found = method(turns, Tokens(turns.place >= 0, torch.zeros(turns.place.shape)))
     both.append([found.returns[3].tolist(), found.advantages[turns.mask].std().item()])
 print(json.dumps(both))

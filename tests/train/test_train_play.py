@@ -99,7 +99,7 @@ def test_an_action_of_several_lines_keeps_its_indents(play: Play, game_cache: Pa
 
 def test_a_game_without_a_plan_cannot_be_watched_but_played(play: Play) -> None:
     watched = play("env=gym", "env.id=Blackjack-v1", "watch=true")
-    assert watched.returncode != 0 and "drop watch=true" in watched.stderr
+    assert watched.returncode != 0 and "use watch=false" in watched.stderr
     played = play("env=gym", "env.id=Blackjack-v1", says="plan\nhit\n")
     assert played.stdout.count("no expert plan") == 1
     assert "[turn 2 of" in played.stdout or " of 12 turns played" in played.stdout

@@ -41,7 +41,7 @@ COLOURS = {"won": "bold green", "lost": "bold red"}
 
 @dataclass
 class PlaySettings:
-    """Keys of ``turngrid.train.play`` alone."""
+    """The keys that only this command has."""
 
     split: str = "test"
     game: int = 1  # from 1, in the order of the split's seeds
@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
         say(f"note: {warning}")
     if config.env.tasks:
         first, *others = map(str, config.env.tasks)
-        config.env.tasks, config.env.task = None, first  # its episodes have training's number of turns
+        config.env.tasks, config.env.task = None, first  # env.max_turns stays the mixture's, as in training
         if others:
             say(f"note: of env.tasks, {first} is played; env.task={others[0]} plays another")
     # asyncio's own handler waits for the event loop, which is blocked while it reads input
@@ -85,14 +85,14 @@ async def _play(run: Run, settings: PlaySettings) -> None:
     env, screen, number = run.config.env, Screen(), settings.game
     task = _game(run, settings.split, number)
     async with EnvPool(env.name, 1, env.step_deadline_s, settings=env, legal=True) as pool:
-        session, to = await pool.open(), ""
-        while to != "quit":
-            if to == "next":
+        session, choice = await pool.open(), ""
+        while choice != "quit":
+            if choice == "next":
                 number += 1
                 task = _game(run, settings.split, number)
             title = f"{task.env} {task.task}, game {number} of {task.split} (seed {task.seed})"
             screen.show(f"--- {title}, reward={run.config.turn_reward.name}")
-            to = await _one_game(run, settings, session, task, screen)
+            choice = await _one_game(run, settings, session, task, screen)
 
 
 def _game(run: Run, split: str, number: int) -> TaskRef:
@@ -119,9 +119,9 @@ async def _one_game(run: Run, settings: PlaySettings, session: Session, task: Ta
 
 def _spec(run: Run, task: TaskRef, watch: bool) -> EpisodeSpec:
     if watch and not task.expert_plan:
-        raise TaskError(f"{task.key} has no expert plan to watch; drop watch=true or choose another game")
+        raise TaskError(f"watch=true: {task.key} has no expert plan; use watch=false, or another game=")
     turns = max(run.max_turns, len(task.expert_plan)) if watch else run.max_turns
-    # a person reads the whole episode, and types actions
+    # a person sees the whole episode and types plain actions
     return replace(run.spec(task, turns), window=None, form=PLAIN_FORM, max_actions=None, roles=None)
 
 

@@ -20,7 +20,7 @@ from turngrid.verl_plugin.rollout.local_rollouts import Rules, codec_of, play_on
 from turngrid.verl_plugin.rollout.samplers import ServerSampler, client_class
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 
-SHARE = 0.85  # share of a GPU's memory; no trainer needs it
+SHARE = 0.85  # of a GPU's memory, for its server: no trainer runs beside it
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ServedModel:
 async def served(
     config: DictConfig, path: str, chat: ChatSettings, marks: Sequence[str] = ()
 ) -> AsyncIterator[ServedModel]:
-    """Start servers of the run's kind on its GPUs; stop Ray when the block ends."""
+    """Start the run's rollout servers on its GPUs; stop Ray when the block ends."""
     settings = _settings(config, path)
     ours = settings.ray_kwargs.ray_init  # as in verl's ``run_ppo``
     environment = OmegaConf.merge(get_ppo_ray_runtime_env(settings), ours.get("runtime_env") or {})

@@ -19,7 +19,7 @@ from turngrid.rollouts.forms.tree import roots_of, samplers_of
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
 
 PREFIX = "turn_"
-MOST_TURNS = 10**7  # of an episode (turngrid.tasks.schema.TURNS); numbers the turns of a group
+MOST_TURNS = 10**7  # above the turns of any episode (turngrid.tasks.schema.TURNS), so that a group's nodes differ
 REPEATED, TIMES = 20, 10  # an answer that repeats this many tokens this often is garbled (SPEAR's numbers)
 NO_SPAN = (0, 0)
 TreePlace = tuple[int, Sequence[int]]  # the tree's first sample, and the sample that generated each turn
@@ -41,7 +41,7 @@ class RowTurns:
         numbers: the turns' indices in the episode.
         state: the kind of state by which turns are compared, of ``STATES``.
         form: its labels and parts are sent with the row.
-        cluster: returns what observations of one cluster have in common, for ``state=cluster``.
+        cluster: maps an observation to the first one of its cluster, for ``state=cluster``.
         roles: the names of the run's roles, in the order of their numbers.
     """
 
@@ -60,14 +60,14 @@ class RowTurns:
     @cached_property
     def states(self) -> tuple[list[int], list[int]]:
         """The states before and after each turn. A turn that does not act has a unique state."""
-        states = _of_environment(self.episode, self.state, self.cluster)
+        states = _state_hashes(self.episode, self.state, self.cluster)
         acted = [0, *accumulate(not turn.aside for turn in self.episode.turns)]
         numbered = zip(self.numbers, self.turns, strict=True)
         before = [text_hash(f"{self.episode.sample} {n}") if turn.aside else states[acted[n]] for n, turn in numbered]
         return before, [states[acted[n + 1]] for n in self.numbers]
 
 
-# How a row's columns are read, by attribute of ``Turns``. A row lacks a column without entries.
+# How a row's columns are read, by attribute of ``Turns``; empty columns are left out.
 COLUMNS: dict[str, Callable[[RowTurns], Sequence[int]]] = {
     "state": lambda row: row.states[0],
     "after": lambda row: row.states[1],
@@ -104,7 +104,7 @@ def turn_fields(
     return {f"{PREFIX}{name}": column for name, column in fields.items()}
 
 
-def _of_environment(episode: Episode, state: str, cluster: Callable[[str], str]) -> list[int]:
+def _state_hashes(episode: Episode, state: str, cluster: Callable[[str], str]) -> list[int]:
     turns = episode.played_turns
     seen = [turn.observation for turn in turns] + [episode.final_observation]
     if state == CLUSTER:
@@ -120,7 +120,7 @@ def _of_environment(episode: Episode, state: str, cluster: Callable[[str], str])
 
 
 def verl_fields(prompts: Tensor, responses: Tensor, mask: Tensor) -> dict[str, Any]:
-    """Return the fields without which verl computes no row; (tokens,) int64 each."""
+    """Return the fields that verl needs of every row; (tokens,) int64 each."""
     input_ids = torch.cat([prompts, responses])
     return {
         "prompts": prompts,

@@ -11,7 +11,7 @@ from torch import Tensor
 from transfer_queue import KVBatchMeta
 
 from turngrid.algorithms.contexts import Asks
-from turngrid.algorithms.turn_table import laid
+from turngrid.algorithms.turn_table import on_action_tokens
 from turngrid.verl_plugin.averaged import KEY
 from turngrid.verl_plugin.rollout.contexts import field_of, unpacked
 from turngrid.verl_plugin.rollout.turn_fields import verl_fields
@@ -80,7 +80,7 @@ class Contexts:
         columns = {}
         for name, method in self.asking.items():
             own = [(one.row, one.turn, log_probs) for one, log_probs in found if one.method == name]
-            columns[f"{SCORED}{field_of(name)}"] = laid(own, mask, method.scores)
+            columns[f"{SCORED}{field_of(name)}"] = on_action_tokens(own, mask, method.scores)
         write_tokens(batch, columns, sizes)
         metrics["rollout/contexts"] = float(len(found))
         metrics["rollout/context_tokens"] = float(sum(len(one.ids) for one, _ in found))

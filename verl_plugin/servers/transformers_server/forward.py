@@ -12,7 +12,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 
 from turngrid.verl_plugin.servers.transformers_server.packing import Packing
 
-Turn = tuple[torch.Tensor, torch.Tensor]  # cosines and signed sines of the rotary embedding, (tokens, 1, head size)
+Angles = tuple[torch.Tensor, torch.Tensor]  # cosines and signed sines of the rotary embedding, (tokens, 1, head size)
 
 PACKED = "turngrid_packed"  # name of an attention in transformers' registry
 
@@ -31,29 +31,29 @@ class LlamaForward:
         hidden = inner.embed_tokens(ids)
         cos, sin = inner.rotary_emb(hidden, packing.positions[None])
         first, second = sin[0, :, None].chunk(2, dim=-1)
-        turn = cos[0, :, None], torch.cat([-first, second], dim=-1)
+        angles = cos[0, :, None], torch.cat([-first, second], dim=-1)
         *layers, final = inner.layers
         for layer in layers:
-            normed = _write(layer, hidden, turn, packing)
-            hidden = _look(layer, hidden, normed, turn, packing)
+            normed = _write(layer, hidden, angles, packing)
+            hidden = _attend(layer, hidden, normed, angles, packing)
         # Only each row's last token is needed after the final layer
-        normed, last = _write(final, hidden, turn, packing), packing.last
-        hidden = _look(final, hidden[last], normed[last], (turn[0][last], turn[1][last]), packing.ends)
+        normed, last = _write(final, hidden, angles, packing), packing.last
+        hidden = _attend(final, hidden[last], normed[last], (angles[0][last], angles[1][last]), packing.ends)
         return self._model.lm_head(_norm(inner.norm, hidden))
 
 
-def _write(layer: Any, hidden: torch.Tensor, turn: Turn, packing: Packing) -> torch.Tensor:
+def _write(layer: Any, hidden: torch.Tensor, angles: Angles, packing: Packing) -> torch.Tensor:
     """Store the keys and values of ``hidden`` (tokens, size); return the normed input."""
     attention, normed = layer.self_attn, _norm(layer.input_layernorm, hidden)
     value = attention.v_proj(normed).unflatten(1, (-1, attention.head_dim))
-    packing.write(attention.layer_idx, _turned(attention, "k", normed, turn), value)
+    packing.write(attention.layer_idx, _rotated(attention, "k", normed, angles), value)
     return normed
 
 
-def _look(layer: Any, hidden: torch.Tensor, normed: torch.Tensor, turn: Turn, packing: Packing) -> torch.Tensor:
+def _attend(layer: Any, hidden: torch.Tensor, normed: torch.Tensor, angles: Angles, packing: Packing) -> torch.Tensor:
     """Return the layer's output for the tokens of ``packing``, whose keys and values are stored."""
     attention = layer.self_attn
-    seen = packing.attend(attention.layer_idx, _turned(attention, "q", normed, turn))
+    seen = packing.attend(attention.layer_idx, _rotated(attention, "q", normed, angles))
     hidden = hidden + attention.o_proj(seen.flatten(1))
     return _mlp(layer.mlp, _norm(layer.post_attention_layernorm, hidden)) + hidden
 
@@ -62,7 +62,7 @@ def _mlp(mlp: Any, normed: torch.Tensor) -> torch.Tensor:
     return mlp.down_proj(mlp.act_fn(mlp.gate_proj(normed)).mul_(mlp.up_proj(normed)))
 
 
-def _turned(attention: Any, name: str, normed: torch.Tensor, turn: Turn) -> torch.Tensor:
+def _rotated(attention: Any, name: str, normed: torch.Tensor, angles: Angles) -> torch.Tensor:
     """Return queries ("q") or keys ("k") with rotary embedding, (tokens, heads, head size).
 
     Qwen3 norms them first.
@@ -71,7 +71,7 @@ def _turned(attention: Any, name: str, normed: torch.Tensor, turn: Turn) -> torc
     norm = getattr(attention, f"{name}_norm", None)
     heads = heads if norm is None else _norm(norm, heads)
     first, second = heads.chunk(2, dim=-1)
-    return (heads * turn[0]).add_(torch.cat([second, first], dim=-1).mul_(turn[1]))
+    return (heads * angles[0]).add_(torch.cat([second, first], dim=-1).mul_(angles[1]))
 
 
 def _norm(module: Any, hidden: torch.Tensor) -> torch.Tensor:
