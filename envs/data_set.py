@@ -119,7 +119,7 @@ class DataSetEnvironment(Environment):
         return self.row_game(row.fields, params, folder)
 
     def _rows(self, split: str) -> list[Row]:
-        settings, is_test = self.settings, split in ("test", "test_paper")
+        settings, is_test = self.settings, split == "test"
         if settings.test_instances:
             return list(self._read(settings.test_instances if is_test else settings.instances))
         held_out = settings.test_share + settings.validation_share

@@ -59,7 +59,7 @@ class AlfWorld(Environment):
         Generated games: the floor plans, and the expert if it is not the maker's plan. Official
         games: the folder, its listing, and whether a game needs a plan.
         """
-        folder = self.settings.test_split if split.startswith("test") else _SPLIT_FOLDERS.get(split, "train")
+        folder = self.settings.test_split if split == "test" else _SPLIT_FOLDERS.get(split, "train")
         needs_plan = split in _WITH_PLAN
         plan = {"expert": self.settings.expert, "limit": self.settings.expert_max_commands} if needs_plan else {}
         if params["source"] == "generated":

@@ -30,7 +30,7 @@ _LEVELS = ("easy", "medium", "hard")
 _TURNS = {"easy": 12, "medium": 16, "hard": 24}
 _CPU_S = 6.0  # of a test run, which takes 0.3 s
 _TASKS = ("all", *(f"{measure}-{level}" for measure in ("lines", "tests") for level in _LEVELS))
-_HELD_OUT = ("test", "test_paper", "validation")
+_HELD_OUT = ("test", "validation")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from turngrid.envs.types import TaskError
 _FILE_TURNS = 5
 _EXTRA_TURNS = 3
 _TASK = re.compile(r"h([1-4])(?:-([1-4]))?")
-_NAMES = {"test": "test", "test_paper": "test", "validation": "validation"}  # other splits: train
+_HELD_OUT = ("test", "validation")  # splits with names of their own; the others share those of train
 _FUNCTIONS = (
     CommandFunction("search", "the passages that fit these words best", pattern="search {query}"),
     CommandFunction("answer", "the answer, in a few words; it ends the episode", pattern="answer {text}"),
@@ -104,7 +104,7 @@ class Search(Environment):
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         if "set" in params:
             return {**params, "split": "train" if split in ("demonstrations", "pretraining") else split}
-        names = _NAMES.get(split, "train")
+        names = split if split in _HELD_OUT else "train"
         new = names == "test" and self.settings.test_split == "new_wording"
         return {**params, "names": names, "wording": "new" if new else "usual"}
 

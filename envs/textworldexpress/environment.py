@@ -37,7 +37,7 @@ OPTIONS: Mapping[str, Mapping[str, tuple[int, int]]] = {
 }
 # At least 1.3 times the longest of 100 gold paths with the simulator's own options.
 _TURNS = {"cookingworld": 150, "twc": 40, "coin": 50, "mapreader": 24, "sorting": 16, "peckingorder": 16}
-_FOLDS = {"test": "test", "test_paper": "test", "validation": "dev"}
+_FOLDS = {"test": "test", "validation": "dev"}
 _FUNCTIONS = (
     CommandFunction("look_around", "describe the room", pattern="look around"),
     CommandFunction("inventory", "what you carry", pattern="inventory"),

@@ -64,13 +64,12 @@ class WebShop(Environment):
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         """Add the split, whose products no other has; of official data also a hash of them."""
-        share = "test" if split == "test_paper" else split
         if "products" in params:
-            return {**params, "split": share}
+            return {**params, "split": split}
         from turngrid.envs.webshop import official
 
         data = official.digest(official.folder_of(params, self.settings.data_dir))
-        return {**params, "split": share, "data": data, "needs_plan": split in _WITH_PLAN}
+        return {**params, "split": split, "data": data, "needs_plan": split in _WITH_PLAN}
 
     def shop(self, params: Params) -> Shop:
         from turngrid.envs.webshop.official import shop_of

@@ -88,7 +88,6 @@ def test_what_is_not_understood_takes_no_time_and_commands_to_the_program_are_re
 def test_splits_are_the_official_ones_and_share_no_variation() -> None:
     environment = make_environment("scienceworld")
     seeds = {split: set(environment.seeds(environment.parse_task("all"), split)) for split in SPLITS}
-    del seeds["test_paper"]  # the same as test
     every = [seed for one in seeds.values() for seed in one]
     assert len(every) == len(set(every)) == sum(count for count, _ in TASKS.values())
     for name in TASKS:
