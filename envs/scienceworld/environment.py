@@ -1,7 +1,4 @@
-"""ScienceWorld (Wang et al. 2022): ``env=scienceworld env.task=boil``.
-
-Only processes that make or play games start a JVM.
-"""
+"""ScienceWorld (Wang et al. 2022): ``env=scienceworld env.task=boil``."""
 
 import hashlib
 from collections.abc import Sequence

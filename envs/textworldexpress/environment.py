@@ -1,7 +1,4 @@
-"""TextWorldExpress (Jansen and Cote 2022): ``env=textworldexpress env.task=coin``.
-
-Only processes that make or play games start a JVM.
-"""
+"""TextWorldExpress (Jansen and Cote 2022): ``env=textworldexpress env.task=coin``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,11 +9,10 @@ import msgspec
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, facts_hash
 from turngrid.envs.functions import CommandFunction
-from turngrid.envs.jvm.machine import REPLAYS, JvmEnv, check_gold, check_java, jar, jvm
+from turngrid.envs.jvm.machine import REPLAYS, JvmEnv, check_gold, check_java, jvm
 from turngrid.envs.text_env import RawStep
 from turngrid.envs.types import EnvError, InvalidAction, Observation, TaskError
 
-JAR = ("textworld_express", "textworld-express.jar")
 _ATTEMPTS = 50  # as in the simulator
 _ROOMS = {"includeDoors": (0, 1), "limitInventorySize": (0, 1)}
 # Options of each game with their smallest and largest values, as the simulator checks them.
@@ -74,7 +70,7 @@ class Simulator:
     """One game at a time."""
 
     def __init__(self) -> None:
-        self.machine = jvm(jar(*JAR))
+        self.machine = jvm("textworld_express", "textworld-express.jar")
         self.machine.ask(self._connect)
 
     def _connect(self) -> None:

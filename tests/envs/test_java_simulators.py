@@ -134,7 +134,7 @@ def game(folder: Path, task: str, seed: int = 1) -> TaskRef:
 
 
 def own_jvm() -> machine.Jvm:
-    return machine.jvm(machine.jar(*express.JAR))
+    return machine.jvm("textworld_express", "textworld-express.jar")
 
 
 def test_every_game_is_won_by_its_gold_path_in_points_that_add_up_to_one(tmp_path: Path) -> None:
