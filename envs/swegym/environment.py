@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from turngrid.envs.data_set import DataSetEnvironment, DataSetSettings, Fields, Row
-from turngrid.envs.environment import GameRecord, Params, PromptStyle, facts_hash
+from turngrid.envs.environment import NEED_PLAN, GameRecord, Params, PromptStyle, facts_hash
 from turngrid.envs.repair.bugs import SUITES, difficulty
 from turngrid.envs.repair.commands import FORM, FUNCTIONS
 from turngrid.envs.repair.environment import RepairEnvironment, RepairSettings
@@ -60,7 +60,7 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         return {**match.groupdict(), "checked_with": _checked_with(self.settings)}
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
-        return {**params, "demonstration": split == "demonstrations"}
+        return {**params, "needs_plan": split in NEED_PLAN}
 
     @staticmethod
     def read_row(row: Mapping[str, Any]) -> Fields:
@@ -73,8 +73,7 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         return measure is None or difficulty(SIZES[measure], fields["meta"][_SIZE[measure]]) == params["level"]
 
     def row_game(self, fields: Fields, params: Params, folder: Path) -> GameRecord:
-        demonstration = bool(params.get("demonstration"))
-        return accept(Instance.from_dict(fields), folder, self.setup(), demonstration=demonstration)
+        return accept(Instance.from_dict(fields), folder, self.setup(), demonstration=params["needs_plan"])
 
     def no_rows(self, params: Params, split: str, of_split: Sequence[Row]) -> str:
         repos = sorted({row.fields["repo"] for row in of_split if row.fields})

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
+from turngrid.envs.environment import NEED_PLAN, Environment, GameRecord, Params, PromptStyle, Rejected
 from turngrid.envs.functions import CommandFunction
 
 if TYPE_CHECKING:
     from turngrid.envs.webshop.shop import Shop
 
-_WITH_PLAN = ("demonstrations", "pretraining")
 _FUNCTIONS = (
     CommandFunction("search", "the shop's search engine", pattern="search[{query}]"),
     CommandFunction("click", "a button, product or option of the page", pattern="click[{button}]"),
@@ -69,7 +68,7 @@ class WebShop(Environment):
         from turngrid.envs.webshop import official
 
         data = official.digest(official.folder_of(params, self.settings.data_dir))
-        return {**params, "split": split, "data": data, "needs_plan": split in _WITH_PLAN}
+        return {**params, "split": split, "data": data, "needs_plan": split in NEED_PLAN}
 
     def shop(self, params: Params) -> Shop:
         from turngrid.envs.webshop.official import shop_of
