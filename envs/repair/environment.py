@@ -22,6 +22,7 @@ from turngrid.envs.repair.grading import Options
 from turngrid.envs.repair.instance import Instance
 from turngrid.envs.repair.providers import InlineFiles, RepoProvider
 from turngrid.envs.sandbox import sandbox
+from turngrid.envs.sandbox.sandbox import MODES
 from turngrid.envs.sandbox.types import Limits, SandboxError
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import TaskError
@@ -37,7 +38,7 @@ _HELD_OUT = ("test", "validation")
 class RepairSettings:
     """Keys of ``env`` for every repair environment; conf/env/repo_repair.yaml explains them."""
 
-    sandbox: str
+    sandbox: str = field(metadata={"choices": MODES})
     tests_deadline_s: float = field(metadata={"range": (1, 86400)})
     memory_mib: int = field(metadata={"range": (64, 2**20)})
     show_lines: int = field(metadata={"range": (1, 10**6)})
