@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from turngrid.envs.data_set import rank_of
 from turngrid.envs.environment import Params
 from turngrid.envs.games.cache import kept_folder
 from turngrid.envs.types import EnvError, TaskError
@@ -221,7 +222,7 @@ def _splits(goals: list[Goal]) -> list[int]:
     """Return the code of each goal's split; -1: not in test, but its product is."""
     count = min(_TEST_GOALS, len(goals) // 4)
     tested = {goal.asin for goal in goals[:count]}
-    rest = (-1 if goal.asin in tested else shop.code_of(products.rank_of(goal.asin)) for goal in goals[count:])
+    rest = (-1 if goal.asin in tested else shop.code_of(rank_of(goal.asin)) for goal in goals[count:])
     return [shop.CODES["test"]] * count + [*rest]
 
 
