@@ -125,8 +125,7 @@ def _write(folder: Path, paths: Files) -> None:
     shop.write_lines(folder, "goals", goals)
     np.save(folder / "splits.npy", np.array(_splits(goals), np.int8))
     np.save(folder / "sizes.npy", np.array([(len(goal.attributes), len(goal.options)) for goal in goals], np.int16))
-    lines = shop.Lines(folder, "products", Product)
-    shop.write_index(folder, (lines[number].indexed for number in range(len(lines))))
+    shop.write_index(folder)
     (folder / "digest").write_text(_digest(folder))
 
 

@@ -170,7 +170,7 @@ def own_shop(count: int) -> Path:
 
 def _write(folder: Path, count: int) -> None:
     shop.write_lines(folder, "products", map(product, range(count)))
-    shop.write_index(folder, (product(number).indexed for number in range(count)))
+    shop.write_index(folder)
     np.save(folder / "splits.npy", np.fromiter(_splits(count), np.int8))
 
 
