@@ -94,7 +94,7 @@ class RepairEnvironment(Environment):
 
 
 @dataclass(frozen=True)
-class Settings(RepairSettings):
+class RepoRepairSettings(RepairSettings):
     test_split: str = field(metadata={"choices": ("unseen_libraries", "seen_libraries")})
 
 
@@ -104,7 +104,7 @@ class RepoRepair(RepairEnvironment):
 
     name = "repo_repair"
     prompt = PromptStyle("You are repairing a bug in a small Python library.", FORM, FUNCTIONS)
-    Settings = Settings
+    Settings = RepoRepairSettings
     examples = _TASKS
 
     @functools.cached_property

@@ -25,7 +25,7 @@ _TASK = re.compile(r"(?P<repo>[\w.-]+?(?:/[\w.-]+?)?)(?:-(?P<measure>lines|tests
 
 
 @dataclass(frozen=True)
-class Settings(DataSetSettings, RepairSettings):
+class SweGymSettings(DataSetSettings, RepairSettings):
     test_instances: str = field()  # no default here: the YAML has it
     test_share: float = field(metadata={"range": (0, 1)})
     validation_share: float = field(metadata={"range": (0, 1)})
@@ -45,7 +45,7 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
     name = "swegym"
     version = "2"
     prompt = PromptStyle("You are repairing a Python repository.", FORM, FUNCTIONS)
-    Settings = Settings
+    Settings = SweGymSettings
     examples = ("all", "getmoto/moto")
     row_id = "instance_id"
 
@@ -107,7 +107,7 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         self.check_sources()
 
 
-def _checked_with(settings: Settings) -> str:
+def _checked_with(settings: SweGymSettings) -> str:
     """Return a hash of what decides whether an instance is accepted: settings and clones."""
     folder = Path(settings.mirror_dir).expanduser() if settings.mirror_dir else None
     paths = [*folder.glob("*"), *folder.glob("*/*")] if folder else []
