@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
 from turngrid.envs.games.catalogue import SPLITS
@@ -49,8 +49,8 @@ class RepairEnvironment(Environment):
     """Repair a repository by commands; its tests grade the repair."""
 
     rewards = ("ratio", "binary", "pass_ratio_reference", "judge", "sparse")
-    grades_unfinished: ClassVar[bool] = True
-    agent_stops: ClassVar[bool] = True
+    grades_unfinished = True
+    agent_stops = True
 
     @property
     def longest_step_s(self) -> float:  # type: ignore[override]

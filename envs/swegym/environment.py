@@ -43,7 +43,7 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
     """
 
     name = "swegym"
-    version = "2"
+    recipe = 2
     prompt = PromptStyle("You are repairing a Python repository.", FORM, FUNCTIONS)
     Settings = SweGymSettings
     examples = ("all", "getmoto/moto")
