@@ -117,7 +117,7 @@ def _shown(result: Any) -> str:
     return str(result)
 
 
-def made(category: str, number: int, folder: Path) -> GameRecord:
+def write_game(category: str, number: int, folder: Path) -> GameRecord:
     game = _game(category, number)
     plan = []
     for turn in game["gold"]:

@@ -48,7 +48,7 @@ class Bfcl(Environment):
         return [start + number for number in numbers for start in first]
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
-        from turngrid.envs.bfcl.env import made
+        from turngrid.envs.bfcl.env import write_game
 
         category, number = divmod(seed, SCENARIOS)
-        return made(CATEGORIES[category], number, folder)
+        return write_game(CATEGORIES[category], number, folder)
