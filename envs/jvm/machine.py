@@ -33,6 +33,7 @@ _OPTIONS = (
     "-XX:hashCode=2",
 )
 REPLAYS = 2  # of a gold path; game_record adds one
+FOLDS = {"test": "test", "validation": "dev"}  # the simulators' names of splits; other splits: train
 Answer = TypeVar("Answer")
 logging.getLogger("py4j.java_gateway").setLevel(logging.CRITICAL)  # it logs a dead JVM's objects, one by one
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
+from turngrid.envs.environment import HELD_OUT, Environment, GameRecord, Params, PromptStyle
 from turngrid.envs.games.catalogue import SPLITS
 from turngrid.envs.repair import bugs
 from turngrid.envs.repair.bugs import SUITES, TESTS
@@ -31,7 +31,6 @@ _LEVELS = ("easy", "medium", "hard")
 _TURNS = {"easy": 12, "medium": 16, "hard": 24}
 _CPU_S = 6.0  # of a test run, which takes 0.3 s
 _TASKS = ("all", *(f"{measure}-{level}" for measure in ("lines", "tests") for level in _LEVELS))
-_HELD_OUT = ("test", "validation")
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ class RepoRepair(RepairEnvironment):
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         """Choose a split's libraries, and its share of their bugs."""
         apart = self.settings.test_split == "unseen_libraries" and not params["library"]
-        unseen = apart and split in _HELD_OUT
+        unseen = apart and split in HELD_OUT
         low, high = SUITES[params["tests"]] if params["tests"] else (1, max(TESTS.values()))
         fitting = [name for name, size in TESTS.items() if low <= size <= high and (name in bugs.UNSEEN) == unseen]
         return {
