@@ -50,6 +50,7 @@ class RepairEnvironment(Environment):
     rewards = ("ratio", "binary", "pass_ratio_reference", "judge", "sparse")
     grades_unfinished = True
     agent_stops = True
+    python = sys.executable  # runs the tests
 
     @property
     def longest_step_s(self) -> float:  # type: ignore[override]
@@ -70,11 +71,6 @@ class RepairEnvironment(Environment):
         limits = Limits(deadline, self.cpu_s(deadline), settings.memory_mib)
         options = Options(settings.sandbox, self.python, limits)
         return Setup(settings.show_lines, settings.show_chars, self.provider, options)
-
-    @property
-    def python(self) -> str:
-        """The interpreter that runs the tests."""
-        return sys.executable
 
     @abc.abstractmethod
     def cpu_s(self, deadline_s: float) -> float:

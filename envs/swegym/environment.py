@@ -93,7 +93,7 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         return ContainerImage(self.settings.container_image)
 
     @property
-    def python(self) -> str:
+    def python(self) -> str:  # type: ignore[override]
         return self.settings.python or sys.executable
 
     def check_settings(self) -> None:
