@@ -41,7 +41,7 @@ class Row:
 
     Attributes:
         seed: hash of the row's fields, so that a row is one game in any file.
-        rank: hash of the row's id in [0, 1), which decides its split.
+        rank: ``rank_of`` the row's id, which decides its split.
         fields: None if the row is no task.
         problem: why the row is no task.
     """
@@ -89,8 +89,7 @@ class DataSetEnvironment(Environment):
         for key in ("instances", "test_instances"):
             if source := getattr(settings, key):
                 _check_source(f"env.{key}", source)
-        shares = settings.test_share, settings.validation_share
-        if min(shares) < 0 or sum(shares) > 1:
+        if settings.test_share + settings.validation_share > 1:
             raise TaskError("env.test_share and env.validation_share are shares of the rows, together at most 1")
 
     def seeds(self, params: Params, split: str) -> Sequence[int]:
@@ -119,7 +118,7 @@ class DataSetEnvironment(Environment):
         return self.row_game(row.fields, params, folder)
 
     def _rows(self, split: str) -> list[Row]:
-        settings, is_test = self.settings, split in ("test", "test_paper")
+        settings, is_test = self.settings, split == "test"
         if settings.test_instances:
             return list(self._read(settings.test_instances if is_test else settings.instances))
         held_out = settings.test_share + settings.validation_share
@@ -217,9 +216,13 @@ def _row(raw: Any, read: Reader, row_id: str) -> Row:
         problem = str(error)
     else:
         content = json.dumps(fields, sort_keys=True)
-        return Row(_hash(content), _hash(str(row.get(row_id, content))) / (1 << _SEED_BITS), fields)
-    digest = _hash(str(raw))
-    return Row(digest, digest / (1 << _SEED_BITS), None, problem)
+        return Row(_hash(content), rank_of(str(row.get(row_id, content))), fields)
+    return Row(_hash(str(raw)), rank_of(str(raw)), None, problem)
+
+
+def rank_of(name: str) -> float:
+    """Return a number in [0, 1) by a hash of a name."""
+    return _hash(name) / (1 << _SEED_BITS)
 
 
 def _hash(text: str) -> int:

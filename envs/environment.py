@@ -19,6 +19,8 @@ from turngrid.envs.utils.names import nearest
 from turngrid.envs.utils.printable import printable
 
 Params = Mapping[str, Any]
+HELD_OUT = ("test", "validation")  # splits that are never trained on
+NEED_PLAN = ("demonstrations", "pretraining")  # splits of games with an expert plan
 
 
 @dataclass(frozen=True)

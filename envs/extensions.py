@@ -5,20 +5,16 @@
 ``load`` import what an entry point names. A name with two meanings is refused.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Container, Mapping
 from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import meant
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 GROUP = "turngrid"
 FOLDER = "conf"  # the entry point of a package's YAML files
@@ -125,9 +121,7 @@ def conf_folders() -> list[Path]:
 
 @cache
 def _points() -> tuple[EntryPoint, ...]:
-    from importlib.metadata import entry_points  # 10 ms: reads the lists of all packages
-
-    return tuple(entry_points(group=GROUP))
+    return tuple(entry_points(group=GROUP))  # 10 ms: reads the lists of all packages
 
 
 @cache

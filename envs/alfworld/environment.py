@@ -8,11 +8,8 @@ from typing import Any
 
 from turngrid.envs.alfworld import kinds, official
 from turngrid.envs.alfworld.official import Games
-from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
+from turngrid.envs.environment import NEED_PLAN, Environment, GameRecord, Params, PromptStyle
 from turngrid.envs.types import EnvError, TaskError
-
-_SPLIT_FOLDERS = {"validation": "valid_seen"}
-_WITH_PLAN = ("demonstrations", "pretraining")
 
 
 @dataclass(frozen=True)
@@ -59,8 +56,8 @@ class AlfWorld(Environment):
         Generated games: the floor plans, and the expert if it is not the maker's plan. Official
         games: the folder, its listing, and whether a game needs a plan.
         """
-        folder = self.settings.test_split if split.startswith("test") else _SPLIT_FOLDERS.get(split, "train")
-        needs_plan = split in _WITH_PLAN
+        folder = {"test": self.settings.test_split, "validation": "valid_seen"}.get(split, "train")
+        needs_plan = split in NEED_PLAN
         plan = {"expert": self.settings.expert, "limit": self.settings.expert_max_commands} if needs_plan else {}
         if params["source"] == "generated":
             searched = plan if split == "demonstrations" and self.settings.expert == "searcher" else {}

@@ -95,7 +95,7 @@ def wanted(words: str) -> Goal:
     for task_type, pattern in _templates():
         if match := pattern.fullmatch(words.lower().strip(" .")):
             return Goal(task_type, *match.groups())
-    raise Rejected(f"the task is worded in a way of its own: {words!r}")
+    raise Rejected(f"the task follows no template of alfworld: {words!r}")
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from turngrid.envs.environment import Environment, GameRecord, Params, PromptSty
 CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
 SCENARIOS = 200  # the categories vary the same ones
 # The last digits of the scenarios of a split; consecutive scenarios use the same services.
-SPLIT_DIGITS = {"test": "0123", "test_paper": "0123", "validation": "4", "demonstrations": "56", "train": "789"}
+SPLIT_DIGITS = {"test": "0123", "validation": "4", "demonstrations": "56", "train": "789"}
 
 
 @dataclass(frozen=True)

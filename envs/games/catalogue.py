@@ -24,7 +24,6 @@ REPEATED = "the same game as another seed's"
 # contain the same game, the one that comes later here skips it.
 SPLITS: dict[str, range] = {
     "test": range(1, 30_001),
-    "test_paper": range(1, 101),
     "validation": range(60_001, 100_001),
     "demonstrations": range(40_001, 60_001),
     "train": range(30_001, 40_001),
@@ -56,14 +55,14 @@ class Catalogue:
         self._cache = GameCache(Path(cache_dir) if cache_dir else cache_root(), environment)
         self._cache.sweep()
 
-    def tasks(self, task: str, split: str, count: int | None, reward: str = "sparse", **how: Any) -> list[TaskRef]:
+    def tasks(self, task: str, split: str, count: int, reward: str = "sparse", **how: Any) -> list[TaskRef]:
         """Return the first ``count`` games of a split, as in ``listings``."""
         return self.listings(task, {split: count}, reward, **how)[split].tasks
 
     def listings(
         self,
         task: str,
-        counts: Mapping[str, int | None],
+        counts: Mapping[str, int],
         reward: str = "sparse",
         workers: int | None = None,
         progress: bool = True,
@@ -73,8 +72,7 @@ class Catalogue:
         """List the first games of splits, none of which is in two; make those that the cache lacks.
 
         Args:
-            counts: games by split; None for every acceptable seed, of ``test_paper`` or of listed
-                games.
+            counts: games by split.
             workers: processes that make games; None for one a core.
             at_most: splits that may have fewer games than their count, but at least one.
             avoid: fingerprints of games to skip; repeated games of a split are skipped too.
@@ -108,28 +106,25 @@ class Catalogue:
         return len(walk.accepted), len(walk.missing), len(walk.rejected)
 
     def _list(
-        self, makers: Makers, task: str, split: str, count: int | None, reward: str, avoid: Iterable[str], few: bool
+        self, makers: Makers, task: str, split: str, count: int, reward: str, avoid: Iterable[str], few: bool
     ) -> Listing:
         walk = self._walk(task, split, count, reward, avoid)
         while walk.missing and not walk.hopeless:
             makers.make(walk.params, walk.wanted, f"{self._environment.name} {task} {split}")
             walk.run()
-        short = walk.hopeless or (count is not None and len(walk.accepted) < count)
-        if short and not (few and walk.accepted):
+        if len(walk.accepted) < count and not (few and walk.accepted):
             more = self._environment.more_games if REPEATED in dict(walk.rejected).values() else ""
             raise TooFewGames(_unfillable(task, split, count, walk), split, len(walk.accepted), more)
         name = self._environment.name
         games = [made.record.task(name, task, walk.params, seed, split, made.file) for seed, made in walk.accepted]
         return Listing(games, walk.rejected)
 
-    def _walk(self, task: str, split: str, count: int | None, reward: str, avoid: Iterable[str]) -> _Walk:
+    def _walk(self, task: str, split: str, count: int, reward: str, avoid: Iterable[str]) -> _Walk:
         environment = self._environment
         if not environment.offers(reward):
             raise TaskError(f"{environment.name} offers {', '.join(environment.rewards)}, not {reward!r}")
         params = environment.for_split(environment.with_reward(environment.parse_task(task), reward), split)
         listed = environment.seeds(params, split)
-        if listed is None and count is None and split != "test_paper":
-            raise TaskError(f"split {split} has no end: say how many games")
         return _Walk(self._cache, params, SPLITS[split] if listed is None else listed, count, frozenset(avoid))
 
 
@@ -137,7 +132,7 @@ class _Walk:
     """A pass over a split's seeds; a seed that is not cached counts as a game until it is made."""
 
     def __init__(
-        self, cache: GameCache, params: Params, seeds: Sequence[int], count: int | None, avoid: frozenset[str]
+        self, cache: GameCache, params: Params, seeds: Sequence[int], count: int, avoid: frozenset[str]
     ) -> None:
         self.params = params
         self._cache, self._avoid, self._seeds, self._count = cache, avoid, seeds, count
@@ -151,8 +146,7 @@ class _Walk:
         self._dry = 0
         seen = set(self._avoid)
         for seed in self._seeds:
-            full = self._count is not None and len(self.accepted) + len(self.missing) >= self._count
-            if full or self.hopeless:
+            if len(self.accepted) + len(self.missing) >= self._count or self.hopeless:
                 return
             self._sort(seed, self._entry(seed), seen)
 
@@ -190,11 +184,11 @@ class _Walk:
         return self._dry >= (_RUN_DRY_AFTER if self.accepted or self.missing else _GIVE_UP_AFTER)
 
 
-def _unfillable(task: str, split: str, count: int | None, walk: _Walk) -> str:
+def _unfillable(task: str, split: str, count: int, walk: _Walk) -> str:
     reasons = collections.Counter(reason for _, reason in walk.rejected).most_common(2)
     why = "; ".join(f"{times} x {reason}" for reason, times in reasons)
-    wanted = "" if count is None else f" of the {count} asked for"
-    return f"{task}: split {split} has {len(walk.accepted)} games{wanted}; {len(walk.rejected)} seeds rejected ({why})"
+    found = f"{task}: split {split} has {len(walk.accepted)} games of the {count} asked for"
+    return f"{found}; {len(walk.rejected)} seeds rejected ({why})"
 
 
 def games_hash(tasks: Sequence[TaskRef]) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
+from turngrid.envs.environment import NEED_PLAN, Environment, GameRecord, Params, PromptStyle, Rejected, facts_hash
 from turngrid.envs.gym import games
 from turngrid.envs.text_env import RawStep, TextEnv, accepted_json
 from turngrid.envs.types import InvalidAction, Observation, TaskError, TaskRef
@@ -92,7 +92,7 @@ class Gym(Environment):
         return games.known(task).turns
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
-        return {**params, "needs_walkthrough": split == "demonstrations"}
+        return {**params, "needs_plan": split in NEED_PLAN}
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         described = games.known(params["id"])
@@ -101,7 +101,7 @@ class Gym(Environment):
         game = games.make(rules["id"], rules["kwargs"])
         game.reset(seed=seed)
         certain, (plan, earned) = games.is_certain(game), games.shortest_plan(game, rules)
-        if not plan and (certain or params["needs_walkthrough"]):
+        if not plan and (certain or params["needs_plan"]):
             raise Rejected("it cannot be won" if certain else "no expert plan")
         actions = games.words(game, described)
         seedless = params["distinct"] and certain  # with chance, the seed makes the game too

@@ -1,7 +1,8 @@
 """A Java virtual machine beside this process, reached through py4j, and games of its simulator.
 
-A process has one for each simulator that it uses. It has a bounded heap, listens on the loopback
-with a token, and ends when its standard input closes: with this process, however that ends.
+A process that makes or plays games has one for each simulator. It has a bounded heap, listens on
+the loopback with a token, and ends when its standard input closes: with this process, however that
+ends.
 """
 
 import abc
@@ -32,6 +33,7 @@ _OPTIONS = (
     "-XX:hashCode=2",
 )
 REPLAYS = 2  # of a gold path; game_record adds one
+FOLDS = {"test": "test", "validation": "dev"}  # the simulators' names of splits; other splits: train
 Answer = TypeVar("Answer")
 logging.getLogger("py4j.java_gateway").setLevel(logging.CRITICAL)  # it logs a dead JVM's objects, one by one
 
@@ -40,14 +42,6 @@ def check_java(env: str) -> None:
     """Raise TaskError, with the command that installs it, if there is no java."""
     if _java() is None:
         raise TaskError(f"env={env} needs java on the PATH or in JAVA_HOME: apt-get install default-jre-headless")
-
-
-def jar(package: str, name: str) -> Path:
-    """Return a file of an installed package, without importing it."""
-    spec = find_spec(package)
-    if spec is None or spec.origin is None:
-        raise EnvError(f"the package {package} is not installed")
-    return Path(spec.origin).with_name(name)
 
 
 def _java() -> str | None:
@@ -144,14 +138,20 @@ def _command(archive: Path) -> list[str]:
     return [_java() or "java", "-classpath", classpath, *_OPTIONS, *server]
 
 
-_running: dict[Path, Jvm] = {}
+_running: dict[str, Jvm] = {}
 
 
-def jvm(archive: Path) -> Jvm:
-    """Return this process's JVM of a simulator; a new one if it died."""
-    if archive not in _running or not _running[archive].alive:
-        _running[archive] = Jvm(archive)
-    return _running[archive]
+def jvm(package: str, archive: str) -> Jvm:
+    """Return this process's JVM of a simulator; a new one if it died.
+
+    Args:
+        archive: the jar in the folder of the installed package, which is not imported.
+    """
+    if package not in _running or not _running[package].alive:
+        spec = find_spec(package)
+        assert spec is not None and spec.origin is not None
+        _running[package] = Jvm(Path(spec.origin).with_name(archive))
+    return _running[package]
 
 
 def close_all() -> None:

@@ -113,7 +113,7 @@ def read(text: str | bytes, url: str) -> Answer:
         return Answer(data["observation"], reward, data["done"] is True)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         shown = printable(text if isinstance(text, str) else repr(text)).replace("\n", " ")
-        raise EnvError(f"the server at {url} answers nonsense: {shortened(shown, _SHOWN)}") from error
+        raise EnvError(f"the server at {url} sent no answer of the protocol: {shortened(shown, _SHOWN)}") from error
 
 
 def _reason(data: Mapping[str, Any]) -> str:

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
+from turngrid.envs.environment import HELD_OUT, Environment, GameRecord, Params, PromptStyle
 from turngrid.envs.games.catalogue import SPLITS
 from turngrid.envs.repair import bugs
 from turngrid.envs.repair.bugs import SUITES, TESTS
@@ -22,6 +22,7 @@ from turngrid.envs.repair.grading import Options
 from turngrid.envs.repair.instance import Instance
 from turngrid.envs.repair.providers import InlineFiles, RepoProvider
 from turngrid.envs.sandbox import sandbox
+from turngrid.envs.sandbox.sandbox import MODES
 from turngrid.envs.sandbox.types import Limits, SandboxError
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import TaskError
@@ -30,14 +31,13 @@ _LEVELS = ("easy", "medium", "hard")
 _TURNS = {"easy": 12, "medium": 16, "hard": 24}
 _CPU_S = 6.0  # of a test run, which takes 0.3 s
 _TASKS = ("all", *(f"{measure}-{level}" for measure in ("lines", "tests") for level in _LEVELS))
-_HELD_OUT = ("test", "test_paper", "validation")
 
 
 @dataclass(frozen=True)
 class RepairSettings:
     """Keys of ``env`` for every repair environment; conf/env/repo_repair.yaml explains them."""
 
-    sandbox: str
+    sandbox: str = field(metadata={"choices": MODES})
     tests_deadline_s: float = field(metadata={"range": (1, 86400)})
     memory_mib: int = field(metadata={"range": (64, 2**20)})
     show_lines: int = field(metadata={"range": (1, 10**6)})
@@ -48,8 +48,9 @@ class RepairEnvironment(Environment):
     """Repair a repository by commands; its tests grade the repair."""
 
     rewards = ("ratio", "binary", "pass_ratio_reference", "judge", "sparse")
-    grades_unfinished: ClassVar[bool] = True
-    agent_stops: ClassVar[bool] = True
+    grades_unfinished = True
+    agent_stops = True
+    python = sys.executable  # runs the tests
 
     @property
     def longest_step_s(self) -> float:  # type: ignore[override]
@@ -71,11 +72,6 @@ class RepairEnvironment(Environment):
         options = Options(settings.sandbox, self.python, limits)
         return Setup(settings.show_lines, settings.show_chars, self.provider, options)
 
-    @property
-    def python(self) -> str:
-        """The interpreter that runs the tests."""
-        return sys.executable
-
     @abc.abstractmethod
     def cpu_s(self, deadline_s: float) -> float:
         """Return the CPU seconds of a test run that may last ``deadline_s`` seconds."""
@@ -93,7 +89,7 @@ class RepairEnvironment(Environment):
 
 
 @dataclass(frozen=True)
-class Settings(RepairSettings):
+class RepoRepairSettings(RepairSettings):
     test_split: str = field(metadata={"choices": ("unseen_libraries", "seen_libraries")})
 
 
@@ -103,7 +99,7 @@ class RepoRepair(RepairEnvironment):
 
     name = "repo_repair"
     prompt = PromptStyle("You are repairing a bug in a small Python library.", FORM, FUNCTIONS)
-    Settings = Settings
+    Settings = RepoRepairSettings
     examples = _TASKS
 
     @functools.cached_property
@@ -121,7 +117,7 @@ class RepoRepair(RepairEnvironment):
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         """Choose a split's libraries, and its share of their bugs."""
         apart = self.settings.test_split == "unseen_libraries" and not params["library"]
-        unseen = apart and split in _HELD_OUT
+        unseen = apart and split in HELD_OUT
         low, high = SUITES[params["tests"]] if params["tests"] else (1, max(TESTS.values()))
         fitting = [name for name, size in TESTS.items() if low <= size <= high and (name in bugs.UNSEEN) == unseen]
         return {

@@ -1,16 +1,12 @@
 """Grade a repair: count the tests that pass."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from turngrid.envs.repair.grading import Options, TestRun
+from turngrid.envs.repair.instance import Instance
+from turngrid.envs.repair.workspace import Workspace
 from turngrid.envs.sandbox.types import Outcome
-
-if TYPE_CHECKING:
-    from turngrid.envs.repair.instance import Instance
-    from turngrid.envs.repair.workspace import Workspace
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from turngrid.envs.environment import GameRecord
-from turngrid.envs.jvm.machine import REPLAYS, JvmEnv, check_gold, jar, jvm
+from turngrid.envs.jvm.machine import REPLAYS, JvmEnv, check_gold, jvm
 from turngrid.envs.text_env import RawStep
 from turngrid.envs.types import TASK_TYPE, EnvError, Observation
 
-JAR = ("scienceworld", "scienceworld.jar")
 _UNKNOWN = ("No known action matches that input.", "Unknown action.")
 Replay = list[tuple[str, int, bool]]
 
@@ -26,7 +25,7 @@ class Simulator:
     _id: int  # the counter of this game's objects, while another game is active
 
     def __init__(self) -> None:
-        self.machine = jvm(jar(*JAR))
+        self.machine = jvm("scienceworld", "scienceworld.jar")
         self.machine.ask(self._connect)
 
     def _connect(self) -> None:

@@ -1,7 +1,4 @@
-"""ScienceWorld (Wang et al. 2022): ``env=scienceworld env.task=boil``.
-
-Only processes that make or play games start a JVM.
-"""
+"""ScienceWorld (Wang et al. 2022): ``env=scienceworld env.task=boil``."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,7 +9,7 @@ from typing import Any
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
 from turngrid.envs.functions import CommandFunction
-from turngrid.envs.jvm.machine import check_java
+from turngrid.envs.jvm.machine import FOLDS, check_java
 from turngrid.envs.scienceworld.env import ScienceWorldEnv, write_game
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import nearest
@@ -64,7 +61,6 @@ SHORT = (
 )
 _SETS = {"short": SHORT, "all": tuple(TASKS)}
 SIMPLIFICATIONS = ("easy", "teleportAction", "selfWateringFlowerPots", "openContainers", "openDoors")
-_PARTS = {"train": "train", "demonstrations": "train", "pretraining": "train", "validation": "dev"}
 # The split of each of ten official training variations: train, demonstrations or pretraining.
 _SHARES = "tdptdtptdt"
 _FUNCTIONS = (
@@ -162,7 +158,7 @@ def official(task: str, part: str) -> range:
 
 def variations(task: str, split: str) -> list[int]:
     """Return a split's variations, in an order that mixes them, since neighbours are alike."""
-    part = _PARTS.get(split, "test")
+    part = FOLDS.get(split, "train")
     mixed = sorted(official(task, part), key=lambda number: hashlib.sha256(f"{task} {number}".encode()).digest())
     if part != "train":
         return mixed

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
+from turngrid.envs.environment import HELD_OUT, Environment, GameRecord, Params, PromptStyle
 from turngrid.envs.functions import CommandFunction
 from turngrid.envs.search.files import QuestionFiles
 from turngrid.envs.types import TaskError
@@ -18,7 +18,6 @@ from turngrid.envs.types import TaskError
 _FILE_TURNS = 5
 _EXTRA_TURNS = 3
 _TASK = re.compile(r"h([1-4])(?:-([1-4]))?")
-_NAMES = {"test": "test", "test_paper": "test", "validation": "validation"}  # other splits: train
 _FUNCTIONS = (
     CommandFunction("search", "the passages that fit these words best", pattern="search {query}"),
     CommandFunction("answer", "the answer, in a few words; it ends the episode", pattern="answer {text}"),
@@ -102,11 +101,11 @@ class Search(Environment):
         return least + 1 if 1 < least == most else None  # a stated fact needs no search
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
+        share = split if split in HELD_OUT else "train"  # of the names, or of a user's files
         if "set" in params:
-            return {**params, "split": "train" if split in ("demonstrations", "pretraining") else split}
-        names = _NAMES.get(split, "train")
-        new = names == "test" and self.settings.test_split == "new_wording"
-        return {**params, "names": names, "wording": "new" if new else "usual"}
+            return {**params, "split": share}
+        new = share == "test" and self.settings.test_split == "new_wording"
+        return {**params, "names": share, "wording": "new" if new else "usual"}
 
     def seeds(self, params: Params, split: str) -> Sequence[int] | None:
         return [row.seed for row in self.files(params["set"]).of_split(split)] if "set" in params else None

@@ -23,7 +23,6 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _CLOSED = {"yes", "no", "noanswer"}
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 VALIDATION = 0.02  # share of the training questions
-_TEST = ("test", "test_paper")
 _SUFFIXES = (".jsonl", ".json", ".parquet")
 
 
@@ -149,7 +148,7 @@ class QuestionFiles:
         Raises:
             TaskError: the split has no question that can be used.
         """
-        if split in _TEST:
+        if split == "test":
             return self._test()
         own = [row for row in self._train() if (row.rank < VALIDATION) == (split == "validation")]
         held = {asked(row) for row in self._test()} - {""} if self.file("test") or self.file("dev") else set()
@@ -187,7 +186,7 @@ class QuestionFiles:
         Raises:
             Rejected: the row is no question, or is not there any more.
         """
-        questions = self._test() if split in _TEST else self._train()
+        questions = self._test() if split == "test" else self._train()
         row = next((row for row in questions if row.seed == seed), None)
         if row is None or row.fields is None:
             raise Rejected(row.problem if row else "the question is no longer in the file")

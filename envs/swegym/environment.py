@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from turngrid.envs.data_set import DataSetEnvironment, DataSetSettings, Fields, Row
-from turngrid.envs.environment import GameRecord, Params, PromptStyle, facts_hash
+from turngrid.envs.environment import NEED_PLAN, GameRecord, Params, PromptStyle, facts_hash
 from turngrid.envs.repair.bugs import SUITES, difficulty
 from turngrid.envs.repair.commands import FORM, FUNCTIONS
 from turngrid.envs.repair.environment import RepairEnvironment, RepairSettings
 from turngrid.envs.repair.games import accept
 from turngrid.envs.repair.instance import Instance
 from turngrid.envs.repair.providers import ContainerImage, GitMirror, InlineFiles, RepoProvider
-from turngrid.envs.sandbox import sandbox
 from turngrid.envs.types import TaskError
 
 # First and last number of lines of a patch, and of tests (tables 2 and 6 of arXiv 2510.01132).
@@ -26,7 +25,7 @@ _TASK = re.compile(r"(?P<repo>[\w.-]+?(?:/[\w.-]+?)?)(?:-(?P<measure>lines|tests
 
 
 @dataclass(frozen=True)
-class Settings(DataSetSettings, RepairSettings):
+class SweGymSettings(DataSetSettings, RepairSettings):
     test_instances: str = field()  # no default here: the YAML has it
     test_share: float = field(metadata={"range": (0, 1)})
     validation_share: float = field(metadata={"range": (0, 1)})
@@ -44,9 +43,9 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
     """
 
     name = "swegym"
-    version = "2"
+    recipe = 2
     prompt = PromptStyle("You are repairing a Python repository.", FORM, FUNCTIONS)
-    Settings = Settings
+    Settings = SweGymSettings
     examples = ("all", "getmoto/moto")
     row_id = "instance_id"
 
@@ -60,7 +59,7 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         return {**match.groupdict(), "checked_with": _checked_with(self.settings)}
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
-        return {**params, "demonstration": split == "demonstrations"}
+        return {**params, "needs_plan": split in NEED_PLAN}
 
     @staticmethod
     def read_row(row: Mapping[str, Any]) -> Fields:
@@ -73,8 +72,7 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         return measure is None or difficulty(SIZES[measure], fields["meta"][_SIZE[measure]]) == params["level"]
 
     def row_game(self, fields: Fields, params: Params, folder: Path) -> GameRecord:
-        demonstration = bool(params.get("demonstration"))
-        return accept(Instance.from_dict(fields), folder, self.setup(), demonstration=demonstration)
+        return accept(Instance.from_dict(fields), folder, self.setup(), demonstration=params["needs_plan"])
 
     def no_rows(self, params: Params, split: str, of_split: Sequence[Row]) -> str:
         repos = sorted({row.fields["repo"] for row in of_split if row.fields})
@@ -95,12 +93,12 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         return ContainerImage(self.settings.container_image)
 
     @property
-    def python(self) -> str:
+    def python(self) -> str:  # type: ignore[override]
         return self.settings.python or sys.executable
 
     def check_settings(self) -> None:
         settings = self.settings
-        if settings.provider != "container" or settings.sandbox not in sandbox.MODES:
+        if settings.provider != "container":
             super().check_settings()
         if settings.provider == "git" and not settings.mirror_dir:
             raise TaskError("env.provider=git needs env.mirror_dir, the folder of the local clones")
@@ -109,7 +107,7 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
         self.check_sources()
 
 
-def _checked_with(settings: Settings) -> str:
+def _checked_with(settings: SweGymSettings) -> str:
     """Return a hash of what decides whether an instance is accepted: settings and clones."""
     folder = Path(settings.mirror_dir).expanduser() if settings.mirror_dir else None
     paths = [*folder.glob("*"), *folder.glob("*/*")] if folder else []

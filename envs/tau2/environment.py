@@ -154,7 +154,7 @@ class Tau2(Environment):
     def seeds(self, params: Params, split: str) -> Sequence[int]:
         splits = json.loads((self._clone / SPLITS).read_text())
         place = {task["id"]: number for number, task in enumerate(tasks(self._clone))}
-        if split in ("test", "test_paper"):
+        if split == "test":
             return [place[name] for name in splits["test"]]
         names = [name for name in splits[params["training"]] if name not in splits["test"]]
         digits = SPLIT_DIGITS.get(split, "")

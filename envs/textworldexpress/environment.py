@@ -1,7 +1,4 @@
-"""TextWorldExpress (Jansen and Cote 2022): ``env=textworldexpress env.task=coin``.
-
-Only processes that make or play games start a JVM.
-"""
+"""TextWorldExpress (Jansen and Cote 2022): ``env=textworldexpress env.task=coin``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,11 +9,10 @@ import msgspec
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, facts_hash
 from turngrid.envs.functions import CommandFunction
-from turngrid.envs.jvm.machine import REPLAYS, JvmEnv, check_gold, check_java, jar, jvm
+from turngrid.envs.jvm.machine import FOLDS, REPLAYS, JvmEnv, check_gold, check_java, jvm
 from turngrid.envs.text_env import RawStep
 from turngrid.envs.types import EnvError, InvalidAction, Observation, TaskError
 
-JAR = ("textworld_express", "textworld-express.jar")
 _ATTEMPTS = 50  # as in the simulator
 _ROOMS = {"includeDoors": (0, 1), "limitInventorySize": (0, 1)}
 # Options of each game with their smallest and largest values, as the simulator checks them.
@@ -37,7 +33,6 @@ OPTIONS: Mapping[str, Mapping[str, tuple[int, int]]] = {
 }
 # At least 1.3 times the longest of 100 gold paths with the simulator's own options.
 _TURNS = {"cookingworld": 150, "twc": 40, "coin": 50, "mapreader": 24, "sorting": 16, "peckingorder": 16}
-_FOLDS = {"test": "test", "test_paper": "test", "validation": "dev"}
 _FUNCTIONS = (
     CommandFunction("look_around", "describe the room", pattern="look around"),
     CommandFunction("inventory", "what you carry", pattern="inventory"),
@@ -74,7 +69,7 @@ class Simulator:
     """One game at a time."""
 
     def __init__(self) -> None:
-        self.machine = jvm(jar(*JAR))
+        self.machine = jvm("textworld_express", "textworld-express.jar")
         self.machine.ask(self._connect)
 
     def _connect(self) -> None:
@@ -180,7 +175,7 @@ class TextWorldExpress(Environment):
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         """Add the simulator's fold, whose objects and numbers no other has."""
-        return {**params, "fold": _FOLDS.get(split, "train")}
+        return {**params, "fold": FOLDS.get(split, "train")}
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         """Write a seed's game; reject it if a replay of the gold path does not win in time."""

@@ -1,20 +1,14 @@
 """WebShop (Yao et al. 2022): ``env=webshop``, in a shop made here or with the official data."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle, Rejected
+from turngrid.envs.environment import NEED_PLAN, Environment, GameRecord, Params, PromptStyle, Rejected
 from turngrid.envs.functions import CommandFunction
 
-if TYPE_CHECKING:
-    from turngrid.envs.webshop.shop import Shop
-
-_WITH_PLAN = ("demonstrations", "pretraining")
 _FUNCTIONS = (
     CommandFunction("search", "the shop's search engine", pattern="search[{query}]"),
     CommandFunction("click", "a button, product or option of the page", pattern="click[{button}]"),
@@ -64,32 +58,30 @@ class WebShop(Environment):
 
     def for_split(self, params: Params, split: str) -> dict[str, Any]:
         """Add the split, whose products no other has; of official data also a hash of them."""
-        share = "test" if split == "test_paper" else split
         if "products" in params:
-            return {**params, "split": share}
+            return {**params, "split": split}
         from turngrid.envs.webshop import official
 
         data = official.digest(official.folder_of(params, self.settings.data_dir))
-        return {**params, "split": share, "data": data, "needs_plan": split in _WITH_PLAN}
-
-    def shop(self, params: Params) -> Shop:
-        from turngrid.envs.webshop.official import shop_of
-
-        return shop_of(params, self.settings.data_dir)
+        return {**params, "split": split, "data": data, "needs_plan": split in NEED_PLAN}
 
     def seeds(self, params: Params, split: str) -> Sequence[int] | None:
         """Return the numbers of official instructions: WebShop's numbers of its sessions."""
         if "products" in params:
             return None
-        return self.shop(params).goals_of(params["split"], [params["attributes"], params["options"]])
+        from turngrid.envs.webshop.official import shop_of
+
+        shop = shop_of(params, self.settings.data_dir)
+        return shop.goals_of(params["split"], [params["attributes"], params["options"]])
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         import msgspec
 
         from turngrid.envs.webshop.env import SEARCH, plan
+        from turngrid.envs.webshop.official import shop_of
         from turngrid.envs.webshop.products import draw_goal
 
-        shop = self.shop(params)
+        shop = shop_of(params, self.settings.data_dir)
         goal = shop.goals[seed] if shop.goals else draw_goal(shop, params, seed)
         actions = plan(shop, goal, SEARCH)
         if not actions and params.get("needs_plan", True):

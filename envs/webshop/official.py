@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from turngrid.envs.data_set import rank_of
 from turngrid.envs.environment import Params
 from turngrid.envs.games.cache import kept_folder
 from turngrid.envs.types import EnvError, TaskError
@@ -124,8 +125,7 @@ def _write(folder: Path, paths: Files) -> None:
     shop.write_lines(folder, "goals", goals)
     np.save(folder / "splits.npy", np.array(_splits(goals), np.int8))
     np.save(folder / "sizes.npy", np.array([(len(goal.attributes), len(goal.options)) for goal in goals], np.int16))
-    lines = shop.Lines(folder, "products", Product)
-    shop.write_index(folder, (lines[number].indexed for number in range(len(lines))))
+    shop.write_index(folder)
     (folder / "digest").write_text(_digest(folder))
 
 
@@ -221,7 +221,7 @@ def _splits(goals: list[Goal]) -> list[int]:
     """Return the code of each goal's split; -1: not in test, but its product is."""
     count = min(_TEST_GOALS, len(goals) // 4)
     tested = {goal.asin for goal in goals[:count]}
-    rest = (-1 if goal.asin in tested else shop.code_of(products.rank_of(goal.asin)) for goal in goals[count:])
+    rest = (-1 if goal.asin in tested else shop.code_of(rank_of(goal.asin)) for goal in goals[count:])
     return [shop.CODES["test"]] * count + [*rest]
 
 

@@ -170,7 +170,7 @@ def own_shop(count: int) -> Path:
 
 def _write(folder: Path, count: int) -> None:
     shop.write_lines(folder, "products", map(product, range(count)))
-    shop.write_index(folder, (product(number).indexed for number in range(count)))
+    shop.write_index(folder)
     np.save(folder / "splits.npy", np.fromiter(_splits(count), np.int8))
 
 
@@ -215,8 +215,3 @@ def with_options(options: dict[str, str]) -> str:
 
 def same_as(*facts: str | Sequence[str] | dict[str, str]) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
-
-
-def rank_of(asin: str) -> float:
-    """Return a product's rank in [0, 1), by a hash of its number in the trade."""
-    return int.from_bytes(hashlib.sha256(asin.encode()).digest()[:6], "big") / 2**48

@@ -158,8 +158,10 @@ def words(text: str) -> list[str]:
     return [word for word in _WORD.findall(text.lower()) if word not in _STOP]
 
 
-def write_index(folder: Path, texts: Iterable[str]) -> None:
-    vocabulary: dict[str, int] = {}
+def write_index(folder: Path) -> None:
+    """Write the index of the products that ``write_lines`` wrote."""
+    products, vocabulary = Lines(folder, "products", Product), dict[str, int]()
+    texts = (products[number].indexed for number in range(len(products)))
     ids = [[vocabulary.setdefault(word, len(vocabulary)) for word in words(text)] for text in texts]
     index = bm25s.BM25(k1=_K1, b=_B, method="lucene", backend="numpy")
     index.index((ids, vocabulary), show_progress=False)

@@ -124,7 +124,7 @@ BROKEN = {
         {**data, "pddl_problem": data["pddl_problem"].replace("(:domain alfred)", "(:domain alfred) (:nonsense)")}
     ),
     "its grammar has no task": lambda data: json.dumps({**data, "grammar": "grammar"}),
-    "worded in a way of its own": lambda data: json.dumps(
+    "follows no template of alfworld": lambda data: json.dumps(
         {**data, "grammar": data["grammar"].replace("Your task is to: ", "Your task is to: kindly ")}
     ),
     "its folder says": None,

@@ -104,7 +104,7 @@ def test_what_it_does_follows_from_what_was_told(drawn):
 
 def test_a_demonstration_game_has_the_searchers_plan_within_the_limit(tmp_path):
     """Its file, and so its hash, is the same whoever plans; what takes longer is left out."""
-    with pytest.raises(Rejected, match="worded in a way of its own"):
+    with pytest.raises(Rejected, match="follows no template of alfworld"):
         wanted("Please tidy up the desk")
     short, planned = (make_environment("alfworld", one) for one in ({"expert_max_commands": 5}, {"expert": "plan"}))
     listings = Catalogue(short, tmp_path).listings("one_type", {"demonstrations": 4}, workers=1, progress=False)

@@ -175,7 +175,7 @@ def test_splits_share_no_scenario_whatever_its_category() -> None:
         assert len(seeds) == len(set(seeds)) == 4 * sizes[split] and set(seeds) >= numbers[split]
     assert sizes == {"test": 80, "validation": 20, "demonstrations": 40, "train": 60}
     assert len(set.union(*numbers.values())) == sum(map(len, numbers.values())) == SCENARIOS
-    assert set(SPLIT_DIGITS) == {*sizes, "test_paper"}
+    assert set(SPLIT_DIGITS) == {*sizes}
 
 
 @pytest.mark.slow

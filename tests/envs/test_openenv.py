@@ -158,15 +158,15 @@ def test_another_servers_games_are_errors(url: str, tmp_path: Path) -> None:
     [
         ("hang", "did not answer a step in time"),
         ("drop", "closed the connection at a step"),
-        ("say hello", "answers nonsense: hello"),
-        ("say []", "answers nonsense"),
-        ('say {"type": "observation", "data": {}}', "answers nonsense"),
+        ("say hello", "sent no answer of the protocol: hello"),
+        ("say []", "sent no answer of the protocol"),
+        ('say {"type": "observation", "data": {}}', "sent no answer of the protocol"),
         ('say {"type": "observation", "data": {"observation": {}, "reward": 0, "done": false}}', "has no field text"),
         (
             'say {"type": "observation", "data": {"observation": {"text": ""}, "reward": NaN, "done": false}}',
             "nonsense",
         ),
-        (f"say {'[' * 100_000}", "answers nonsense"),
+        (f"say {'[' * 100_000}", "sent no answer of the protocol"),
     ],
 )
 def test_a_server_that_fails_fails_the_episode_only(faulty: str, tmp_path: Path, move: str, reason: str) -> None:

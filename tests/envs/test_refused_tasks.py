@@ -50,7 +50,7 @@ REFUSED: tuple[tuple[str, str, Mapping[str, Any], str], ...] = (
     ("textarena", "FrozenLake-v0", {"id": "Sokoban-v0"}, "set env.id=FrozenLake-v0"),
     ("repo_repair", "line-easy", {}, "unknown task 'line-easy' of repo_repair; use lines-easy"),
     ("repo_repair", "legder", {}, "use ledger"),
-    ("repo_repair", "all", {"sandbox": "none"}, "env.sandbox='none' is not one of auto, limits"),
+    ("repo_repair", "all", {"sandbox": "none"}, r"env.sandbox=none .*use env.sandbox=\w+ \(choices: auto, limits\)"),
     ("swegym", "moto-lines-esay", {}, "use moto-lines-easy"),
     ("swegym", "getmoto/moto-test-easy x", {}, "use getmoto/moto-tests-easy"),
     ("swegym", "all", {"provider": "git"}, "env.provider=git needs env.mirror_dir"),

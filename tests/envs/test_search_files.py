@@ -117,8 +117,9 @@ def place(folder: Path, **settings: Any):
     return make_environment("search", {"data_dir": str(folder), **settings})
 
 
-def games(environment, cache: Path, task: str, split: str, count: int | None = None) -> list[TaskRef]:
-    return Catalogue(environment, cache).tasks(task, split, count, reward="dense", workers=1, progress=False)
+def games(environment, cache: Path, task: str, split: str) -> list[TaskRef]:
+    how = {"reward": "dense", "workers": 1, "progress": False, "at_most": [split]}
+    return Catalogue(environment, cache).tasks(task, split, 9, **how)
 
 
 def test_a_question_is_searched_in_its_paragraphs(tmp_path: Path) -> None:

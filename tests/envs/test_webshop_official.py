@@ -95,7 +95,7 @@ def test_products_are_read_as_webshop_reads_them(data: Path, monkeypatch: pytest
     monkeypatch.setattr(official, "_CHUNK", 100)  # an item is longer
     priced = [item(40 + number, pricing=pricing) for number, (pricing, *_) in enumerate(PRICES)]
     write(data, "items_shuffle_1000.json", [*map(item, range(40)), *ODD, *priced])
-    opened = family(data).shop(params(family(data), "test"))
+    opened = official.shop_of(params(family(data), "test"), str(data))
     assert len(opened._products) == 40 + len(PRICES)
     first = opened.product(0)
     assert first.options == {"color": ["navy | blue", "red"], "size": ["l", "xl"]}
@@ -114,7 +114,7 @@ def test_test_games_are_webshops_first_and_no_product_is_in_two_splits(data: Pat
     environment = family(data)
     asked = [(f"A{n:03}", f"i want jacket {n} {name}") for n in range(40) for name in "ab"]
     random.Random(233).shuffle(asked)  # WebShop shuffles its list with this seed
-    opened = environment.shop(params(environment, "test"))
+    opened = official.shop_of(params(environment, "test"), str(data))
     assert [
         (goal.asin, goal.instruction.split(", and price")[0]) for goal in map(opened.goals.__getitem__, range(80))
     ] == asked
@@ -131,7 +131,7 @@ def test_test_games_are_webshops_first_and_no_product_is_in_two_splits(data: Pat
 def test_synthetic_instructions_are_all_combinations(data: Path) -> None:
     (data / "items_human_ins.json").unlink()
     environment = family(data, "synthetic")
-    goals = environment.shop(params(environment, "test")).goals
+    goals = official.shop_of(params(environment, "test"), str(data)).goals
     assert len(goals) == 5 * 4
     texts = {goals[number].instruction.split(", and price")[0] for number in range(20)}
     assert "Find me jacket 3 with color: navy | blue, and size: xl" in texts
