@@ -27,7 +27,7 @@ from turngrid.verl_plugin.servers.transformers_server import launch
 
 EPISODES, TURNS, TOKENS = 12, 6, 8
 REPLICA = 3
-ROLLOUT = SimpleNamespace(max_num_seqs=64, response_length=16, dtype="float32")
+ROLLOUT = SimpleNamespace(max_num_seqs=64, dtype="float32")
 SMALL_CONTEXT = 300
 
 

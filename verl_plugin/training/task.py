@@ -23,7 +23,6 @@ from verl.utils.import_utils import load_class_from_fqn
 from verl.utils.logging_utils import configure_verl_logging
 from verl.workers.rollout import router
 
-from turngrid.verl_plugin.rollout.samplers import client_class
 from turngrid.verl_plugin.training.rollout_groups import AsyncGroups, prompts_in_queue
 from turngrid.verl_plugin.training.trainer import StepTrainer
 
@@ -37,14 +36,6 @@ class AsyncTrainer(StepTrainer):
 
     groups: AsyncGroups
     kind_of_groups = AsyncGroups
-
-    def get_llm_client(self) -> Any:
-        """Return the client; that of our server has one request id for all turns of an episode.
-
-        Until verl's config names the client's class.
-        """
-        servers = getattr(self, "standalone_server_manager", None) or self.llm_server_manager
-        return servers.get_client(client_cls=client_class(self.config.actor_rollout_ref.rollout.name))
 
     def _add_batch_to_generate(self) -> None:
         """No more prompts are dispatched than will be trained on.
