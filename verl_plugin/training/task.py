@@ -19,10 +19,10 @@ from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.config import validate_config
-from verl.utils.import_utils import load_class_from_fqn
 from verl.utils.logging_utils import configure_verl_logging
 from verl.workers.rollout import router
 
+from turngrid.verl_plugin.agent_worker import agent_loops
 from turngrid.verl_plugin.training.rollout_groups import AsyncGroups, prompts_in_queue
 from turngrid.verl_plugin.training.trainer import StepTrainer
 
@@ -88,7 +88,7 @@ def train(config: DictConfig) -> None:
         trainer = TRAINERS[config.trainer.v1.trainer_mode](config=config)
         with _finished(trainer):
             trainer.init()
-            trainer.fit(agent_loops(config, trainer))
+            trainer.fit(agent_loops(config, trainer.get_llm_client()))
     finally:
         tq.close()
     if timeline := config.ray_kwargs.get("timeline_json_file"):
@@ -112,16 +112,6 @@ def set_environment(config: DictConfig) -> None:
     if rollout.full_determinism or (reward.enable and reward.rollout.full_determinism):
         seed = str(rollout.seed)
         os.environ.update(VERL_FULL_DETERMINISM="1", VLLM_BATCH_INVARIANT="1", PYTHONHASHSEED=seed)
-
-
-def agent_loops(config: DictConfig, trainer: Any) -> Any:
-    manager: Any = load_class_from_fqn(config.actor_rollout_ref.rollout.agent.agent_loop_manager_class)
-    return manager.create(
-        config=config,
-        llm_client=trainer.get_llm_client(),
-        teacher_client=trainer.get_teacher_client(),
-        reward_loop_worker_handles=trainer.get_reward_handles(),
-    )
 
 
 @contextmanager
