@@ -6,7 +6,7 @@ verl makes these calls in an actor of Ray, here they are made in the process of 
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pprint import pprint
 from typing import Any
 
@@ -23,6 +23,7 @@ from verl.utils.logging_utils import configure_verl_logging
 from verl.workers.rollout import router
 
 from turngrid.verl_plugin.agent_worker import agent_loops
+from turngrid.verl_plugin.training import watchdog
 from turngrid.verl_plugin.training.rollout_groups import AsyncGroups, prompts_in_queue
 from turngrid.verl_plugin.training.trainer import StepTrainer
 
@@ -88,7 +89,8 @@ def train(config: DictConfig) -> None:
         trainer = TRAINERS[config.trainer.v1.trainer_mode](config=config)
         with _finished(trainer):
             trainer.init()
-            trainer.fit(agent_loops(config, trainer.get_llm_client()))
+            with closing(agent_loops(config, trainer.get_llm_client())) as loops:  # before the queue, which it uses
+                trainer.fit(loops)
     finally:
         tq.close()
     if timeline := config.ray_kwargs.get("timeline_json_file"):
@@ -116,11 +118,12 @@ def set_environment(config: DictConfig) -> None:
 
 @contextmanager
 def _finished(trainer: Any) -> Iterator[None]:
-    """Tell the trackers at the end of the block whether it succeeded."""
+    """Tell the trackers at the end of the block whether it succeeded, and end the watchdog."""
     exit_code = 1
     try:
         yield
         exit_code = 0
     finally:
+        watchdog.current.end()
         if (tracking := getattr(trainer, "logger", None)) is not None:
             tracking.finish(exit_code=exit_code)
