@@ -1,4 +1,4 @@
-"""The agent-loop workers of a training: one in a thread, or several Ray actors."""
+"""Provides verl with agent-loop workers (``...rollout.agent.agent_loop_manager_class``)."""
 
 import asyncio
 import threading
@@ -51,8 +51,12 @@ class WorkerActors(AgentLoopManagerTQ):
         """Do nothing: the actors end with Ray."""
 
 
-def agent_loops(config: DictConfig, llm_client: Any) -> WorkerThread | WorkerActors:
-    """Return one worker in a thread, or several actors of 430 MiB and 5 CPU s to start each."""
-    if config.actor_rollout_ref.rollout.agent.num_workers == 1:
-        return WorkerThread(config, llm_client)
-    return WorkerActors.create(config=config, llm_client=llm_client)
+class AgentLoopManager:
+    """What the config names; the trainer's agent loop is what ``create`` returns."""
+
+    @staticmethod
+    def create(config: DictConfig, llm_client: Any) -> WorkerThread | WorkerActors:
+        """Return one worker in a thread, or several actors of 430 MiB and 5 CPU s to start each."""
+        if config.actor_rollout_ref.rollout.agent.num_workers == 1:
+            return WorkerThread(config, llm_client)
+        return WorkerActors.create(config=config, llm_client=llm_client)

@@ -23,7 +23,7 @@ from turngrid.config.compose import compose
 from turngrid.config.values.verl_limits import FILE
 from turngrid.tasks.schema import NODES, Top
 
-# verl's trees leave these out; the engine, model and Ray settings behind them take them
+# verl's trees leave these out; the engine, model, Ray and agent-loop settings behind them take them
 # all the same
 OPEN_KEYS = (
     "actor_rollout_ref.actor.fsdp_config.mixed_precision",
@@ -32,6 +32,7 @@ OPEN_KEYS = (
     "actor_rollout_ref.model.override_config",
     "critic.model.override_config",
     "critic.ppo_infer_max_token_len_per_gpu",
+    "actor_rollout_ref.rollout.agent.agent_loop_manager_class",
     "ray_kwargs.ray_init",
 )
 OURS = (*NODES, *Top.__dataclass_fields__, "defaults", "hydra")

@@ -19,10 +19,10 @@ from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync
 from verl.trainer.ppo.v1.trainer_separate_async import PPOTrainerSeparateAsync
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.config import validate_config
+from verl.utils.import_utils import load_class_from_fqn
 from verl.utils.logging_utils import configure_verl_logging
 from verl.workers.rollout import router
 
-from turngrid.verl_plugin.agent_worker import agent_loops
 from turngrid.verl_plugin.training import watchdog
 from turngrid.verl_plugin.training.rollout_groups import AsyncGroups, prompts_in_queue
 from turngrid.verl_plugin.training.trainer import StepTrainer
@@ -89,7 +89,8 @@ def train(config: DictConfig) -> None:
         trainer = TRAINERS[config.trainer.v1.trainer_mode](config=config)
         with _finished(trainer):
             trainer.init()
-            with closing(agent_loops(config, trainer.get_llm_client())) as loops:  # before the queue, which it uses
+            manager: Any = load_class_from_fqn(config.actor_rollout_ref.rollout.agent.agent_loop_manager_class)
+            with closing(manager.create(config, trainer.get_llm_client())) as loops:  # before the queue, which it uses
                 trainer.fit(loops)
     finally:
         tq.close()
