@@ -54,10 +54,10 @@ from turngrid.envs.types import Observation, StepResult, TaskRef
 from turngrid.records.models.locate import resolve_model
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
 from turngrid.rollouts.sampling import Sample, SampleRequest
+from turngrid.verl_plugin.dataset import TaskDataset
 from turngrid.verl_plugin.rollout.agent_worker import AgentLoopWorker
 from turngrid.verl_plugin.servers.transformers_server import launch
 from turngrid.verl_plugin.servers.transformers_server.server import TransformersServer
-from turngrid.verl_plugin.training.task_loader import TaskDataset
 
 TASK = "w4-o6-q8"  # won in 8 turns at best: with fewer, every episode has the same number of turns
 TOKENS = 16  # a turn

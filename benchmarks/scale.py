@@ -52,8 +52,8 @@ from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.envs.utils.bar import ticking_bar
 from turngrid.records.models.locate import resolve_model
+from turngrid.verl_plugin.dataset import TaskDataset
 from turngrid.verl_plugin.rollout.agent_worker import AgentLoopWorker
-from turngrid.verl_plugin.training.task_loader import TaskDataset
 
 SAMPLES, GAMES, TASK = 8, 8, "w2-o3-q4"
 SEEN_TOKENS = 64  # of a turn's observation, about

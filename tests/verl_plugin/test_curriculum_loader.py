@@ -11,8 +11,9 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.verl_plugin.dataset import TaskDataset
 from turngrid.verl_plugin.training import task_loader
-from turngrid.verl_plugin.training.task_loader import GameLoader, Games, TaskDataset, by_task, task_metrics
+from turngrid.verl_plugin.training.task_loader import GameLoader, Games, by_task, task_metrics
 
 TASKS = {"simple": 6, "complex": 2}
 NODES: dict[str, dict[str, Any]] = {

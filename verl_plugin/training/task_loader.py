@@ -1,51 +1,21 @@
-"""The games of a split as verl's data set; mixtures, curricula and filters choose a step's games.
+"""Mixtures, curricula and filters that leave games out, in verl's trainer: choose a step's games.
 
 verl 0.9.1 has no hook for another sampler. But it reads rows from its data loader and saves the
 loader's state in each checkpoint, so ours replaces the loader.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Self
 
-import torch
 from omegaconf import DictConfig
-from torch.utils.data import Dataset
 from verl.utils.dataset.rl_dataset import collate_fn
 
 from turngrid.algorithms.chosen import Scheduled, slots_of
 from turngrid.rollouts.episode import Episode
 from turngrid.tasks.curriculum import Draws, Thresholded, curriculum, turns_at
 from turngrid.tasks.mixture import task_of, task_weights
-
-
-class TaskDataset(Dataset):
-    """Rows of ``TaskRef``s from JSON lines; verl passes their fields to the agent loop.
-
-    They hold no prompt, which exists only after a reset, so they need no tokenizer of verl's.
-    """
-
-    def __init__(self, data_files: Any, max_samples: int = -1, **_: Any) -> None:
-        files = [data_files] if isinstance(data_files, str) else list(data_files)
-        lines = [line for file in files for line in Path(file).read_text(encoding="utf-8").splitlines()]
-        self.tasks = [json.loads(line) for line in (lines if max_samples < 0 else lines[:max_samples])]
-
-    def __len__(self) -> int:
-        return len(self.tasks)
-
-    def __getitem__(self, index: int) -> dict[str, Any]:
-        task = self.tasks[index]
-        return {
-            "task": json.dumps(task),
-            "raw_prompt": [{"role": "user", "content": task["goal"]}],  # a placeholder; the prompt comes from the game
-            "index": index,
-            "data_source": f"{task['env']}/{task['task']}",
-            "reward_model": {"style": "rule", "ground_truth": ""},
-            "extra_info": {"index": index},
-            "dummy_tensor": torch.tensor([0], dtype=torch.uint8),  # verl's collate function needs at least one tensor
-        }
+from turngrid.verl_plugin.dataset import TaskDataset
 
 
 class GameLoader:
