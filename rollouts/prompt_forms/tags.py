@@ -1,4 +1,4 @@
-"""Answers in tags: a thought, then an action (verl-agent, RAGEN), a search or an answer (Search-R1)."""
+"""Answers in tags: a thought, then an action (verl-agent, RAGEN), search or answer (Search-R1)."""
 
 import re
 from collections.abc import Sequence
