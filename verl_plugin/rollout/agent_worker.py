@@ -88,7 +88,7 @@ class AgentLoopWorker:
         With vLLM on GPUs requests have no seeds: each seeded token costs an extra kernel.
         """
         repeats = self.config.trainer.device == "cpu" and not self._asynchronous
-        return ServerSampler(self.llm_client, self._own_server or repeats, self._own_server)
+        return ServerSampler(self.llm_client, seeded=self._own_server or repeats, ours=self._own_server)
 
     async def generate_sequences(self, batch: TensorDict) -> None:
         """Start a task for each prompt; in lockstep mode, first assign the prompts to batches."""
