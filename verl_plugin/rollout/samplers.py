@@ -63,18 +63,13 @@ class Counted:
         return sample
 
 
-@dataclass(frozen=True)
-class BatchSampler:
+async def sample_batch(replica: int, requests: list[SampleRequest]) -> Sequence[Sample | Exception]:
     """Send a lockstep batch's turns as one call to our server, which samples them in order.
 
     The server is called by its actor name, not through verl's load balancer: lockstep batches are
     assigned to the replicas in turn, and a batch stays with the server that caches its prefixes.
     """
-
-    replica: int
-
-    async def __call__(self, requests: list[SampleRequest]) -> Sequence[Sample | Exception]:
-        return await _call(self.replica, "generate_batch", requests)
+    return await _call(replica, "generate_batch", requests)
 
 
 async def keep_weights(path: Path) -> None:
