@@ -92,6 +92,7 @@ def train(config: DictConfig) -> None:
             manager: Any = load_class_from_fqn(config.actor_rollout_ref.rollout.agent.agent_loop_manager_class)
             with closing(manager.create(config, trainer.get_llm_client())) as loops:  # before the queue, which it uses
                 trainer.fit(loops)
+                watchdog.current.end()
     finally:
         tq.close()
     if timeline := config.ray_kwargs.get("timeline_json_file"):
@@ -119,12 +120,11 @@ def set_environment(config: DictConfig) -> None:
 
 @contextmanager
 def _finished(trainer: Any) -> Iterator[None]:
-    """Tell the trackers at the end of the block whether it succeeded, and end the watchdog."""
+    """Tell the trackers at the end of the block whether it succeeded."""
     exit_code = 1
     try:
         yield
         exit_code = 0
     finally:
-        watchdog.current.end()
         if (tracking := getattr(trainer, "logger", None)) is not None:
             tracking.finish(exit_code=exit_code)
