@@ -83,8 +83,7 @@ def _files(group: str) -> list[str]:
 # Estimators over turns; their settings are keys of ``algo``. verl gets ``ON_TURNS``, a no-op.
 ESTIMATORS = _in(
     "algorithms.estimators",
-    "turn_gae:turn_ppo turn_gae:bi_level_gae turn_gae:vapo hiper expert:distill expert:semi_online seeupo roles:rae "
-    "roles:role_mean",
+    "turn_gae:turn_ppo turn_gae:bi_level_gae turn_gae:vapo hiper distill semi_online seeupo roles:rae roles:role_mean",
 )
 ON_TURNS = "turngrid_turns"
 
@@ -94,8 +93,7 @@ ROLES, _ROLE = "roles", "turngrid.rollouts.roles:Role"
 SLOTS: dict[str, dict[str, str]] = {
     FORM: _in(
         "rollouts.forms",
-        f"{LINEAR} expert:prefix expert:tcod retry tree expert:semi_online attempts arpo arpo:aepo summary "
-        "summary:mem1 self_play",
+        f"{LINEAR} prefix tcod retry tree semi_online attempts arpo aepo summary summary:mem1 self_play",
     ),
     ROLES: dict.fromkeys(_files(ROLES), _ROLE),
     "library": _in("algorithms.library", "experience"),
@@ -112,7 +110,7 @@ SLOTS: dict[str, dict[str, str]] = {
     "credit": _in(
         "algorithms.credit",
         "gigpo gigpo:salt entropy:aem entropy:aepo gigpo:hgpo gigpo:mt_grpo entropy:empg graft groups:tree rlvmr "
-        "groups:tree_q groups:pair groups:attempts groups:group_scale contexts:infopo contexts:igpo groups:role_norm",
+        "groups:tree_q groups:pair groups:attempts groups:group_scale contexts:infopo contexts:igpo role_norm",
     ),
     "loss": _in("algorithms", "losses:turn_clip losses:step_clip losses:aepo_clip"),
     "terms": _in("algorithms", "terms:epo self_distill"),

@@ -1,5 +1,4 @@
-"""Credit by scores of trees (Tree-GRPO, SEEA-R1, REFUEL), attempts (SCoRe), groups (RAPO) and roles
-(Dr. MAS)."""
+"""Credit by scores of trees (Tree-GRPO, SEEA-R1, REFUEL), attempts (SCoRe) and groups (RAPO)."""
 
 from dataclasses import dataclass
 
@@ -12,7 +11,6 @@ from turngrid.algorithms.registry import base_of
 from turngrid.algorithms.turns import Turns
 from turngrid.rewards.declared import FIRST, GROUPS, WHOLE_STEP, Conflict, Method, excludes, number, only, without, word
 
-ROLE, GROUP, TURN, EPISODE = "role", "group", "turn", "episode"
 _BRANCHES = Conflict(("branches",), lambda _, are: not are, "no episode branches off", "rollout_form=tree")
 
 
@@ -173,34 +171,3 @@ class GroupScale(Method):
         good = int((~equal_scores(turns.score, turns.score_size, turns.group)).sum())
         groups = len(turns.group.unique())
         return advantages * (min(self.most, groups / good) if good else 0.0)
-
-
-@dataclass(kw_only=True)
-class RoleNorm(Method):
-    """``A = (R - mean) / (std + 1e-6)`` over the answers of one role in the group.
-
-    R is the score of the answer's episode. It replaces the advantage. A role with one answer in the
-    group, or with equal scores, has A = 0.
-    """
-
-    per: str = word(ROLE, GROUP)
-    count: str = word(TURN, EPISODE)
-    std: bool
-
-    grains = frozenset({"turn", "episode"})
-    requires = frozenset({GROUPS})
-    conflicts = (
-        Conflict(("roles",), lambda _, roles: not roles, "an episode has one role", "roles=[planner,actor]"),
-        FIRST,
-    )
-
-    def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
-        episode, turn = turns.flat()
-        role = torch.zeros_like(turn) if turns.role is None or self.per == GROUP else turns.role[episode, turn]
-        pool = pools(turns.group[episode], role)
-        counted = pools(episode, pool) if self.count == EPISODE else torch.arange(len(pool))
-        first = torch.zeros(int(counted.max()) + 1 if len(counted) else 0, dtype=torch.int64)
-        first[counted] = torch.arange(len(counted))  # one answer each, as all have the same score
-        scores, sizes = turns.score[episode][first], turns.score_size[episode][first]
-        values = compared(scores, pool[first], self.std, size=sizes)
-        return torch.zeros_like(turns.reward).masked_scatter(turns.mask, values[counted])

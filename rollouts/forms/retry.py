@@ -6,8 +6,8 @@ from random import Random
 
 from turngrid.rewards.declared import word
 from turngrid.rollouts.episode import Episode
-from turngrid.rollouts.forms.expert import expert_plan
 from turngrid.rollouts.forms.linear import Linear
+from turngrid.rollouts.forms.prefix import expert_plan
 from turngrid.rollouts.spec import EpisodeSpec
 
 PLAN, FEEDBACK, HINT = "plan", "last_feedback", "expert_hint"

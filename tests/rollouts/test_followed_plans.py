@@ -12,7 +12,7 @@ from turngrid.envs.types import TaskRef
 from turngrid.records.step_metrics import step_metrics
 from turngrid.rewards.registry import PLAN_SHARE, named_reward, reward
 from turngrid.rollouts.episode import Episode, Outcome
-from turngrid.rollouts.forms.expert import SemiOnline
+from turngrid.rollouts.forms.semi_online import SemiOnline
 from turngrid.rollouts.loop import EpisodeSpec
 from turngrid.rollouts.policy import ExpertPolicy
 

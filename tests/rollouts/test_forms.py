@@ -10,10 +10,12 @@ from turngrid.envs.registry import make_environment
 from turngrid.envs.types import EnvError, TaskRef
 from turngrid.records.step_metrics import step_metrics
 from turngrid.rollouts.episode import Episode, Outcome, Turn
-from turngrid.rollouts.forms.arpo import Aepo, Arpo, branches_in_a_row
-from turngrid.rollouts.forms.expert import Prefix, Tcod
+from turngrid.rollouts.forms.aepo import Aepo, branches_in_a_row
+from turngrid.rollouts.forms.arpo import Arpo
 from turngrid.rollouts.forms.linear import Linear
+from turngrid.rollouts.forms.prefix import Prefix
 from turngrid.rollouts.forms.retry import Retry
+from turngrid.rollouts.forms.tcod import Tcod
 from turngrid.rollouts.forms.tree import Tree, nodes_of, roots_of, samplers_of
 from turngrid.rollouts.loop import EpisodeSpec
 from turngrid.tasks.rejection import Standards

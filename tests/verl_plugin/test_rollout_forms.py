@@ -13,9 +13,10 @@ from usual import as_shipped
 
 from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.forms.arpo import TOKENS, Arpo
-from turngrid.rollouts.forms.expert import Prefix, SemiOnline
 from turngrid.rollouts.forms.linear import GroupFailed, Linear
+from turngrid.rollouts.forms.prefix import Prefix
 from turngrid.rollouts.forms.retry import Retry
+from turngrid.rollouts.forms.semi_online import SemiOnline
 from turngrid.rollouts.forms.tree import Tree
 from turngrid.rollouts.loop import EpisodeSpec
 from turngrid.rollouts.row import to_rows, turns_of_rows
