@@ -1,1 +1,1 @@
-"""Rollout forms of a group (``rollout_form=``, docs/methods.md)."""
+"""Rollout forms of a group (``rollout_form=``, docs/methods.md): one module each."""

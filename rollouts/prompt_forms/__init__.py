@@ -1,1 +1,1 @@
-"""Prompt forms (``prompt=``, docs/prompt.md)."""
+"""Prompt forms (``prompt=``, docs/prompt.md): one module each."""

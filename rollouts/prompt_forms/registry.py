@@ -11,10 +11,10 @@ from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
 PLAIN = "plain"
 PROMPTS: dict[str, str] = {
     PLAIN: "turngrid.rollouts.prompt_forms.form:Plain",
-    "think_action": "turngrid.rollouts.prompt_forms.tags:ThinkAction",
+    "think_action": "turngrid.rollouts.prompt_forms.think_action:ThinkAction",
     "react": "turngrid.rollouts.prompt_forms.react:React",
     "tool_call": "turngrid.rollouts.prompt_forms.tool_call:ToolCall",
-    "search_tags": "turngrid.rollouts.prompt_forms.tags:SearchTags",
+    "search_tags": "turngrid.rollouts.prompt_forms.search_tags:SearchTags",
     "hiper": "turngrid.rollouts.prompt_forms.hiper:Hiper",
     "rlvmr": "turngrid.rollouts.prompt_forms.rlvmr:Rlvmr",
 }

@@ -12,7 +12,7 @@ from turngrid.config.prompts import form_of
 from turngrid.records.run_folder import identity
 from turngrid.rollouts.prompt_forms.form import PromptForm
 from turngrid.rollouts.prompt_forms.registry import PROMPTS, changed_text, non_default, prompt_class, prompt_form
-from turngrid.rollouts.prompt_forms.tags import ThinkAction
+from turngrid.rollouts.prompt_forms.think_action import ThinkAction
 from turngrid.tasks.run import Run
 
 
