@@ -25,8 +25,10 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
+from zlib import crc32
 
 import benchmarks.ray_on_cpu  # noqa: F401 - before all that read it
 
@@ -135,24 +137,31 @@ class FixedPool:
     async def __aexit__(self, *_: object) -> None: ...
 
 
-class NoPasses(TransformersServer):
+class AskedByVerl(TransformersServer):
+    """The server as it is. verl's loop names no limit of a turn, and no seed."""
+
+    async def generate(self, request_id: str, *, sampling_params: Mapping[str, Any], **request: Any) -> Any:
+        params = {"max_tokens": TOKENS, "seed": crc32(request_id.encode()), **sampling_params}
+        return await super().generate(request_id, sampling_params=params, **request)
+
+
+class NoPasses(AskedByVerl):
     """The server as it is, but for the model."""
 
     ANSWER = (17, 23, 42, 5, 2)  # the last one ends a turn
 
     def _generate(self, requests: list[SampleRequest]) -> list[Sample]:
-        self._stats.batches += 1
-        self._stats.requests += len(requests)
-        self._stats.sampled_tokens += len(requests) * len(self.ANSWER)
+        self._stats["batches"] += 1
+        self._stats["requests"] += len(requests)
+        self._stats["sampled_tokens"] += len(requests) * len(self.ANSWER)
         return [Sample(self.ANSWER, [-1.0] * len(self.ANSWER), self._step or 0) for _ in requests]
 
 
 def start_server(config: DictConfig, passes: bool) -> Any:
-    path, settings = config.actor_rollout_ref.model.path, _server_settings(config)
-    if passes:
-        return launch.start(0, path, settings)
-    options = ray.remote(NoPasses).options(name=launch.server_name(0), num_cpus=0, max_concurrency=1000)
-    return options.remote(path, settings.max_num_seqs, settings.response_length)
+    path, rollout = config.actor_rollout_ref.model.path, config.actor_rollout_ref.rollout
+    actor = ray.remote(AskedByVerl if passes else NoPasses)
+    options = actor.options(name=launch.server_name(0), num_cpus=0, max_concurrency=1000)
+    return options.remote(path, rollout.max_num_seqs, dtype=rollout.dtype)
 
 
 class Alone(AgentLoopWorker):
@@ -225,12 +234,6 @@ def _objects(values: list[Any]) -> np.ndarray:
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
-
-
-def _server_settings(config: DictConfig) -> Any:
-    settings = OmegaConf.create(OmegaConf.to_container(config.actor_rollout_ref.rollout, resolve=True))
-    settings.response_length = TOKENS  # verl's loop names no limit of a turn
-    return settings
 
 
 def _tool_config(config: DictConfig) -> DictConfig:

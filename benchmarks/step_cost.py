@@ -101,7 +101,7 @@ class InTurns(task.TurngridTrainer):
         self.config = config
         self.make_parts()
         self.actor_rollout_wg.set_loss_fn(partial(loss, config=omega_conf_to_dataclass(config.actor_rollout_ref.actor)))
-        worker = self.agent_loop_manager.thread.worker  # the only one, in this process
+        worker = self.agent_loop_manager.worker  # the only one, in this process
         before = worker.loop
         worker.config, worker.loop = config, TurngridAgentLoop(config, before.codec.tokenizer, None)
         worker.loop.codec, worker.loop.pool = before.codec, before.pool

@@ -55,8 +55,8 @@ class AgentLoopManager:
     """What the config names; the trainer's agent loop is what ``create`` returns."""
 
     @staticmethod
-    def create(config: DictConfig, llm_client: Any, **others: Any) -> WorkerThread | WorkerActors:
+    def create(config: DictConfig, llm_client: Any) -> WorkerThread | WorkerActors:
         """Return one worker in a thread, or several actors of 430 MiB and 5 CPU s to start each."""
         if config.actor_rollout_ref.rollout.agent.num_workers == 1:
             return WorkerThread(config, llm_client)
-        return WorkerActors.create(config=config, llm_client=llm_client, **others)
+        return WorkerActors.create(config=config, llm_client=llm_client)

@@ -10,7 +10,6 @@ once, all would make ``import verl`` two seconds slower.
 """
 
 import importlib
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce, wraps
@@ -31,7 +30,7 @@ WRAPPED: Table = {
         "compute_advantage_for_multi_trajectories": "turngrid.verl_plugin.training.estimators:by_episode",
         "compute_data_metrics": "turngrid.verl_plugin.training.tracking:with_moments",
     },
-    "verl.trainer.ppo.v1.trainer_separate_async": {"logger": "turngrid.verl_plugin.changes:without_flush"},
+    "verl.trainer.ppo.v1.trainer_separate_async": {"logger.info": "turngrid.verl_plugin.changes:without_flush"},
     "verl.workers.rollout.base": {"_ROLLOUT_REGISTRY": "turngrid.verl_plugin.changes:with_our_server"},
     "verl.workers.utils.losses": {
         "ppo_loss": "turngrid.verl_plugin.training.losses:with_methods",
@@ -155,17 +154,12 @@ def rate_of_config(usual: Callable[..., None], manager: Any, *args: Any, **kwarg
     scheduler.base_lrs = wanted
 
 
-class _WithoutFlush(logging.LoggerAdapter):
-    def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
-        return msg, {name: value for name, value in kwargs.items() if name != "flush"}
-
-
-def without_flush(logger: logging.Logger) -> logging.LoggerAdapter:
+def without_flush(info: Callable[..., None], *args: Any, flush: bool = False, **kwargs: Any) -> None:
     """Ignore the argument ``flush``, which verl's asynchronous trainer gives its logger (a bug).
 
     Until verl fixes it.
     """
-    return _WithoutFlush(logger)
+    info(*args, **kwargs)
 
 
 def save_copies(save: Callable[[object], tuple[dict[str, tuple], object]], model: object) -> Any:

@@ -26,7 +26,7 @@ from turngrid.rollouts.sampling import SampleLost, SampleRequest
 from turngrid.rollouts.store import write_episodes
 from turngrid.verl_plugin import weight_transfer
 from turngrid.verl_plugin.rollout.agent_worker import AgentLoopWorker
-from turngrid.verl_plugin.rollout.samplers import ServerSampler, client_class
+from turngrid.verl_plugin.rollout.samplers import ServerSampler
 from turngrid.verl_plugin.training import rollout_groups, task
 from turngrid.verl_plugin.training.step import Step, in_order
 from turngrid.verl_plugin.training.task import ColocateAsyncTrainer
@@ -164,10 +164,13 @@ def test_a_dead_server_loses_the_sample() -> None:
         asyncio.run(ServerSampler(SimpleNamespace(generate=dies)).sample(REQUEST))
 
 
-def test_our_server_hears_the_episodes_own_id_and_vllm_one_a_turn() -> None:
-    config = OmegaConf.create({"actor_rollout_ref": {"rollout": {"full_determinism": False}}})
-    assert client_class("transformers")(config)._vllm_request_id("1/a/0") == "1/a/0"
-    assert client_class("vllm")(config)._vllm_request_id("1/a/0") != "1/a/0"
+@pytest.mark.parametrize(("server", "named"), [("transformers", "1/a/0"), ("vllm", None)])
+def test_only_our_server_hears_which_episode_asks(server: str, named: str | None) -> None:
+    """verl's client gives it another id each turn, and vLLM takes no such parameter."""
+    worker, client = object.__new__(AgentLoopWorker), Client(global_steps=4)
+    worker.config, worker.llm_client = compose(["model=tiny", "cluster=cpu", f"rollout={server}"]), client
+    asyncio.run(worker._one_by_one.sample(REQUEST))
+    assert client.asked[0]["sampling_params"].get("episode") == named
 
 
 # ---- weights through Ray

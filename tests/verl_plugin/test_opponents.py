@@ -81,7 +81,7 @@ def test_the_server_samples_with_weights_that_it_kept(tmp_path: Path) -> None:
         return {name: tensor * scale for name, tensor in state.items()}
 
     async def scenario() -> list[list[Any]]:
-        server = TransformersServer(TINY, 64, 16)
+        server = TransformersServer(TINY, 64)
         for scale, file in zip(scales[1:], files[1:], strict=True):
             await server.update_weights(scaled(scale), 1)
             await server.keep_weights(file)

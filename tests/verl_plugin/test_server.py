@@ -24,7 +24,7 @@ from turngrid.verl_plugin.servers.transformers_server.generator import (
 )
 from turngrid.verl_plugin.servers.transformers_server.launch import devices_of_replica, replicas
 from turngrid.verl_plugin.servers.transformers_server.replica import WeightSync, server_name
-from turngrid.verl_plugin.servers.transformers_server.server import TransformersServer, seed_of
+from turngrid.verl_plugin.servers.transformers_server.server import TransformersServer
 
 TINY = str(Path(__file__).parents[2] / "assets" / "tiny")
 MIB = 2**20
@@ -35,13 +35,13 @@ def serve(scenario: Callable[[TransformersServer], Awaitable[Any]], max_batch: i
     """Run a scenario against a server of its own, in one event loop."""
 
     async def run() -> Any:
-        return await scenario(TransformersServer(TINY, max_batch=max_batch, response_length=7))
+        return await scenario(TransformersServer(TINY, max_batch))
 
     return asyncio.run(run())
 
 
 def ask(server: TransformersServer, name: str, **params: Any) -> Awaitable[TokenOutput]:
-    return server.generate(name, prompt_ids=PROMPT, sampling_params={"temperature": 1.0, **params})
+    return server.generate(name, prompt_ids=PROMPT, sampling_params={"temperature": 1.0, "max_tokens": 7, **params})
 
 
 def expected(*requests: SampleRequest) -> list[tuple[list[int], list[float]]]:
@@ -67,16 +67,15 @@ def test_requests_that_come_together_share_batches_and_keep_their_rules() -> Non
     assert stats["sampled_tokens"] == sum(len(output.token_ids) for output in outputs)
 
 
-def test_without_a_seed_the_request_itself_is_the_seed() -> None:
-    async def scenario(server: TransformersServer) -> list[TokenOutput]:
-        first = await ask(server, "a")
-        await ask(server, "between")
-        return [first, await ask(server, "a"), await ask(server, "a", seed=seed_of("a", len(PROMPT)))]
+def test_the_turns_of_an_episode_share_one_cached_prefix() -> None:
+    """verl gives each turn an id of its own; the episode's is among the sampling parameters."""
 
-    first, again, spelled_out = serve(scenario)
-    assert first.token_ids == again.token_ids == spelled_out.token_ids
-    assert len(first.token_ids) <= 7, "the server's own limit, where the request has none"
-    assert len({seed_of("a", 6), seed_of("a", 7), seed_of("b", 6)}) == 3
+    async def scenario(server: TransformersServer) -> tuple[list[TokenOutput], int]:
+        answers = [await ask(server, f"turn {number}", seed=3, episode="a") for number in range(2)]
+        return answers, len(server._generator.memory)
+
+    (first, again), prefixes = serve(scenario)
+    assert first.token_ids == again.token_ids and prefixes == 1
 
 
 def test_generate_batch_runs_that_list_in_that_order() -> None:
@@ -100,10 +99,8 @@ def test_what_cannot_be_done_is_refused_and_the_server_goes_on() -> None:
         fits, long = await server.generate_batch(batch)
         assert isinstance(long, RequestTooLong)
         assert fits.token_ids == expected(batch[0])[0][0]
-        with pytest.raises(ValueError, match="text only"):
-            await server.generate("seen", prompt_ids=PROMPT, sampling_params={}, image_data=["a picture"])
         with pytest.raises(ValueError, match="beyond the vocabulary"):
-            await server.generate("alien", prompt_ids=[10**6], sampling_params={})
+            await server.generate("alien", prompt_ids=[10**6], sampling_params={"max_tokens": 1})
         return await ask(server, "good", seed=1)
 
     assert serve(scenario).token_ids == expected(SampleRequest("good", PROMPT, 7, seed=1))[0][0]
@@ -144,7 +141,7 @@ def test_verls_replica_serves_and_takes_new_weights(served: Served) -> None:
         await served.sync.update_weights(iter(model.state_dict().items()), global_steps=4)
         answers = await server.generate_batch.remote(requests)
         single = await server.generate.remote(
-            request_id="s", prompt_ids=PROMPT, sampling_params={"seed": 1}, image_data=None, video_data=None
+            request_id="s", prompt_ids=PROMPT, sampling_params={"seed": 1, "max_tokens": 7}, image_data=None
         )
         await asyncio.gather(replica.sleep(), replica.wake_up(), replica.clear_kv_cache(), replica.release_kv_cache())
         await asyncio.gather(replica.abort_all_requests(reject_request=True))

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,19 +22,19 @@ from turngrid.rollouts.lockstep import LockstepBatch
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
 from turngrid.rollouts.policy import ContextLimit, ModelPolicy
 from turngrid.rollouts.sampling import SamplingParams
-from turngrid.verl_plugin.rollout.samplers import BatchSampler
+from turngrid.verl_plugin.rollout.samplers import sample_batch
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.servers.transformers_server import launch
 
 EPISODES, TURNS, TOKENS = 12, 6, 8
 REPLICA = 3
-ROLLOUT = SimpleNamespace(max_num_seqs=64, response_length=16, dtype="float32")
+ROLLOUT = SimpleNamespace(max_num_seqs=64, dtype="float32")
 SMALL_CONTEXT = 300
 
 
 async def play_all(codec: TokenCodec, games: list[TaskRef], turns: int = TURNS) -> list[Any]:
     """As a worker plays: two lockstep batches, each of which asks for all its turns in one call."""
-    lockstep_batches = [LockstepBatch(EPISODES // 2, BatchSampler(REPLICA)) for _ in range(2)]
+    lockstep_batches = [LockstepBatch(EPISODES // 2, partial(sample_batch, REPLICA)) for _ in range(2)]
 
     async def one(pool: EnvPool, number: int) -> Episode:
         params = SamplingParams(0.7, max_action_tokens=TOKENS)

@@ -108,7 +108,7 @@ def test_ours_makes_the_calls_by_which_verl_trains() -> None:
     assert calls_of("TaskRunnerV1.init_agent_loop_manager")[-4:] == [
         "agent_loop_manager_cls.create",
         "self.trainer.get_llm_client",
-        "self.trainer.get_teacher_client",
+        "self.trainer.get_teacher_client",  # the workers use neither teachers nor reward models
         "self.trainer.get_reward_handles",
     ]
     assert [name for name in calls_of("run_ppo") if name.startswith(("ray.", "get_ppo"))] == [

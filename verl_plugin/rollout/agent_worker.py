@@ -36,7 +36,7 @@ from turngrid.rollouts.seeds import request_seed
 from turngrid.rollouts.store import write_episodes
 from turngrid.rollouts.stream import user
 from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop, row_fields
-from turngrid.verl_plugin.rollout.samplers import BatchSampler, Counted, ServerSampler
+from turngrid.verl_plugin.rollout.samplers import Counted, ServerSampler, sample_batch
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.rollout.turn_fields import lengths, tree_places
 from turngrid.verl_plugin.servers.transformers_server.launch import replicas
@@ -88,7 +88,7 @@ class AgentLoopWorker:
         With vLLM on GPUs requests have no seeds: each seeded token costs an extra kernel.
         """
         repeats = self.config.trainer.device == "cpu" and not self._asynchronous
-        return ServerSampler(self.llm_client, seeded=self._own_server or repeats)
+        return ServerSampler(self.llm_client, seeded=self._own_server or repeats, ours=self._own_server)
 
     async def generate_sequences(self, batch: TensorDict) -> None:
         """Start a task for each prompt; in lockstep mode, first assign the prompts to batches."""
@@ -107,7 +107,7 @@ class AgentLoopWorker:
         """Let the policy write texts for methods; one for which there is no room is empty."""
         asked = [sample_request(self.loop, step, *numbered) for numbered in enumerate(requests)]
         if self._own_server and not self._asynchronous:
-            samples: Sequence[Any] = await BatchSampler(0)(asked)
+            samples: Sequence[Any] = await sample_batch(0, asked)
         else:
             samples = await asyncio.gather(*map(self._one_by_one.sample, asked))
         return [
@@ -122,7 +122,7 @@ class AgentLoopWorker:
         for start in range(0, len(uids), half):
             self._batches_made += 1
             chunk = uids[start : start + half]
-            dealt |= dict.fromkeys(chunk, Rounds(chunk, BatchSampler(self._batches_made % servers)))
+            dealt |= dict.fromkeys(chunk, Rounds(chunk, partial(sample_batch, self._batches_made % servers)))
         return dealt
 
     async def _run_prompt(self, prompt: dict[str, Any], validate: bool) -> None:

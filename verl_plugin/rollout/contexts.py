@@ -19,7 +19,7 @@ from turngrid.verl_plugin.servers.transformers_server.key_values import common_l
 
 PREFIX = "contexts_"  # of a field of a row: contexts_<slot>_<name>
 SPANS = "answer_spans"  # field of a row: of each turn's answer, as ``SeenRow.answer_spans``
-OTHER = "0"  # differs from any text at both ends, but for one that begins or ends with it
+OTHER = "0"  # a text without a common beginning or end with others, unless they begin or end with 0
 
 
 def field_of(name: str) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import ray
 from ray.exceptions import RayActorError
-from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient
 from verl.workers.rollout.replica import RolloutReplicaRegistry
 
 from turngrid.rollouts.sampling import Sample, SampleLost, Sampler, SampleRequest
@@ -19,36 +18,24 @@ REPLICA = "turngrid.verl_plugin.servers.transformers_server.replica"
 RolloutReplicaRegistry.register("transformers", lambda: importlib.import_module(REPLICA).TransformersReplica)
 
 
-class EpisodeClient(FullyAsyncLLMServerClient):
-    """The client of our own server, which caches an episode's prefix under its request id."""
-
-    def _vllm_request_id(self, request_id: str) -> str:
-        """Keep one id for all turns of an episode; verl gives each turn its own.
-
-        Until verl's client sends the id that it is given.
-        """
-        return request_id
-
-
-def client_class(server: str) -> type[FullyAsyncLLMServerClient]:
-    """Return the client for asynchronous trainers by verl's ``rollout.name``."""
-    return EpisodeClient if server == "transformers" else FullyAsyncLLMServerClient
-
-
 @dataclass
 class ServerSampler:
     """Send one request at a time through verl's client, to any server that verl can start.
 
     With ``seeded`` answers repeat. vLLM may continue an interrupted answer: with a seed it would
-    draw the same random numbers again.
+    draw the same random numbers again. Our own server (``ours``) gets the episode's id, under which
+    it caches the prefix; verl's client gives each turn another.
     """
 
     client: Any
     seeded: bool = True
+    ours: bool = False
 
     async def sample(self, request: SampleRequest) -> Sample:
         params = {name: getattr(request, name) for name in ("temperature", "top_p", "top_k", "max_tokens")}
         params |= {"seed": request.seed if self.seeded else None, "logprobs": True}
+        if self.ours:
+            params["episode"] = request.request_id
         prompt_ids = np.array(request.prompt_ids, dtype=np.int32)  # sent with 4 bytes a token
         try:
             output = await self.client.generate(
@@ -76,18 +63,13 @@ class Counted:
         return sample
 
 
-@dataclass(frozen=True)
-class BatchSampler:
+async def sample_batch(replica: int, requests: list[SampleRequest]) -> Sequence[Sample | Exception]:
     """Send a lockstep batch's turns as one call to our server, which samples them in order.
 
     The server is called by its actor name, not through verl's load balancer: lockstep batches are
     assigned to the replicas in turn, and a batch stays with the server that caches its prefixes.
     """
-
-    replica: int
-
-    async def __call__(self, requests: list[SampleRequest]) -> Sequence[Sample | Exception]:
-        return await _call(self.replica, "generate_batch", requests)
+    return await _call(replica, "generate_batch", requests)
 
 
 async def keep_weights(path: Path) -> None:

@@ -17,7 +17,7 @@ from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec
 from turngrid.verl_plugin.rollout.local_rollouts import Rules, codec_of, play_one
-from turngrid.verl_plugin.rollout.samplers import ServerSampler, client_class
+from turngrid.verl_plugin.rollout.samplers import ServerSampler
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 
 SHARE = 0.85  # of a GPU's memory, for its server: no trainer runs beside it
@@ -57,9 +57,9 @@ async def served(
     ray.init(**given)
     try:
         manager = await asyncio.to_thread(LLMServerManager.create, settings)
-        client = manager.get_client(client_class(settings.actor_rollout_ref.rollout.name))
-        sampler = ServerSampler(client, seeded=settings.trainer.device == "cpu")
         model, rollout = AutoConfig.from_pretrained(path), settings.actor_rollout_ref.rollout
+        ours = rollout.name == "transformers"
+        sampler = ServerSampler(manager.get_client(), seeded=ours or settings.trainer.device == "cpu", ours=ours)
         servers = rollout.nnodes * rollout.n_gpus_per_node // rollout.tensor_model_parallel_size
         codec = codec_of(path, model.model_type, chat, marks)
         yield ServedModel(sampler, codec, int(model.max_position_embeddings), servers * int(rollout.max_num_seqs))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
@@ -34,16 +34,6 @@ class Sequence(NamedTuple):
     scored: Tensor
 
 
-class Group:
-    """verl's worker group with another function for a pass."""
-
-    def __init__(self, workers: Any, compute_log_prob: Callable[[KVBatchMeta], KVBatchMeta]) -> None:
-        self._usual, self.compute_log_prob = workers, compute_log_prob
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._usual, name)
-
-
 class Contexts:
     """The contexts of a run's methods by ``slot/name``; does nothing if none has any."""
 
@@ -56,7 +46,7 @@ class Contexts:
         self._by_policy = [name for name in asking if name not in self._averaged]
 
     def beside_rows(self, workers: Any) -> Any:
-        """Return a worker group whose pass for old log-probs scores the contexts too."""
+        """Return what verl's pass for old log-probs runs on; with contexts it scores these too."""
         self._workers = workers
 
         def compute_log_prob(batch: KVBatchMeta) -> KVBatchMeta:
@@ -64,7 +54,7 @@ class Contexts:
             self._found = self._pass(batch, workers.compute_log_prob, sequences, beside_rows=True)
             return batch
 
-        return Group(workers, compute_log_prob) if self.asking else workers
+        return SimpleNamespace(compute_log_prob=compute_log_prob) if self.asking else workers
 
     def score(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
         """Write what the contexts scored as fields of the rows; run the pass if verl ran none."""

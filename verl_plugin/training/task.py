@@ -6,7 +6,7 @@ verl makes these calls in an actor of Ray, here they are made in the process of 
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pprint import pprint
 from typing import Any
 
@@ -23,7 +23,7 @@ from verl.utils.import_utils import load_class_from_fqn
 from verl.utils.logging_utils import configure_verl_logging
 from verl.workers.rollout import router
 
-from turngrid.verl_plugin.rollout.samplers import client_class
+from turngrid.verl_plugin.training import watchdog
 from turngrid.verl_plugin.training.rollout_groups import AsyncGroups, prompts_in_queue
 from turngrid.verl_plugin.training.trainer import StepTrainer
 
@@ -37,14 +37,6 @@ class AsyncTrainer(StepTrainer):
 
     groups: AsyncGroups
     kind_of_groups = AsyncGroups
-
-    def get_llm_client(self) -> Any:
-        """Return the client; that of our server has one request id for all turns of an episode.
-
-        Until verl's config names the client's class.
-        """
-        servers = getattr(self, "standalone_server_manager", None) or self.llm_server_manager
-        return servers.get_client(client_cls=client_class(self.config.actor_rollout_ref.rollout.name))
 
     def _add_batch_to_generate(self) -> None:
         """No more prompts are dispatched than will be trained on.
@@ -97,7 +89,10 @@ def train(config: DictConfig) -> None:
         trainer = TRAINERS[config.trainer.v1.trainer_mode](config=config)
         with _finished(trainer):
             trainer.init()
-            trainer.fit(agent_loops(config, trainer))
+            manager: Any = load_class_from_fqn(config.actor_rollout_ref.rollout.agent.agent_loop_manager_class)
+            with closing(manager.create(config, trainer.get_llm_client())) as loops:  # before the queue, which it uses
+                trainer.fit(loops)
+                watchdog.current.end()
     finally:
         tq.close()
     if timeline := config.ray_kwargs.get("timeline_json_file"):
@@ -121,16 +116,6 @@ def set_environment(config: DictConfig) -> None:
     if rollout.full_determinism or (reward.enable and reward.rollout.full_determinism):
         seed = str(rollout.seed)
         os.environ.update(VERL_FULL_DETERMINISM="1", VLLM_BATCH_INVARIANT="1", PYTHONHASHSEED=seed)
-
-
-def agent_loops(config: DictConfig, trainer: Any) -> Any:
-    manager: Any = load_class_from_fqn(config.actor_rollout_ref.rollout.agent.agent_loop_manager_class)
-    return manager.create(
-        config=config,
-        llm_client=trainer.get_llm_client(),
-        teacher_client=trainer.get_teacher_client(),
-        reward_loop_worker_handles=trainer.get_reward_handles(),
-    )
 
 
 @contextmanager

@@ -61,17 +61,6 @@ class StepTrainer:
         self.windows = WindowRows(config, self.parameter_sync_step, run.sides) if several else None
         self.credit = CreditLog(bool(config.tracking.credit), self.now)
 
-    def fit(self, agent_loop_manager: Any) -> None:
-        """The agent loop ends before the queue, whose sockets it uses, is closed.
-
-        Until verl ends it there.
-        """
-        try:
-            super().fit(agent_loop_manager)
-        finally:
-            watchdog.current.end()
-            agent_loop_manager.close()
-
     # ---- the step
 
     def parts(self) -> list[Part]:

@@ -181,8 +181,8 @@ def log_probs_of(like: KVBatchMeta, keys: list[str]) -> tuple[list[Tensor], list
     """Return the log-probs (nats) that a pass wrote for each row's response, and its mask."""
     names = ["log_probs", "response_mask"]
     data = tq.kv_batch_get(keys=keys, partition_id=like.partition_id, select_fields=names)
-    found = response_from_nested(data["log_probs"], data["response_mask"])
-    return list(found.unbind()), list(data["response_mask"].unbind())
+    log_probs = response_from_nested(data["log_probs"], data["response_mask"])
+    return list(log_probs.unbind()), list(data["response_mask"].unbind())
 
 
 def padded(column: Tensor | list[Tensor]) -> Tensor:

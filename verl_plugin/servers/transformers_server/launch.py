@@ -29,7 +29,7 @@ def start(rank: int, model_path: str, rollout: Any, node: str = "", gpu: str = "
         settings["runtime_env"] = {"env_vars": visible}
     actor: Any = ray.remote(TransformersServer)
     options, device = actor.options(name=server_name(rank), **settings), "cuda" if gpu else "cpu"
-    return options.remote(model_path, rollout.max_num_seqs, rollout.response_length, device, rollout.dtype)
+    return options.remote(model_path, rollout.max_num_seqs, device, rollout.dtype)
 
 
 def devices_of_replica(rollout: Any) -> int:

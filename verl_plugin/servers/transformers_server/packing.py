@@ -12,8 +12,8 @@ import torch
 from turngrid.verl_plugin.bf16 import attend
 from turngrid.verl_plugin.servers.transformers_server.key_values import KeyValues
 
-# Rows in one attention call, others than 32. One row needs neither copy nor padding, but on a GPU,
-# and with torch's fast bf16 products on a CPU, calls cost more than copies.
+# Rows in one attention call; 32 if not listed. A row alone needs neither a copy nor padding. On a
+# GPU, and in bf16 on a CPU, where products are fast, a call costs more than a copy.
 ROWS_AT_ONCE = {("cpu", torch.float32): 1, ("cpu", torch.bfloat16): 16}
 MASK_ELEMENTS = 2**26  # mask elements of one call (queries x keys): 128 MiB in bfloat16
 CHUNK = 64  # positions that are copied together; it divides ``BLOCK``

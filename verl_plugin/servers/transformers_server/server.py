@@ -11,10 +11,9 @@ import asyncio
 import io
 import resource
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
 ABORTED = Sample([], [], stop_reason="aborted")
 GATHER_SECONDS = 0.003  # seconds; single requests this close together share a batch
+RULES = ("max_tokens", "seed", "temperature", "top_p", "top_k")  # of verl's sampling parameters
 STATS = ("batches", "requests", "sampled_tokens", "generation_seconds", "weight_updates")
 
 
@@ -40,12 +40,9 @@ class TransformersServer:
 
     Args:
         max_batch: limit of ``generate`` requests in a batch; ``generate_batch`` has none.
-        response_length: maximum tokens of an answer if the request has no limit.
     """
 
-    def __init__(
-        self, model_path: str, max_batch: int, response_length: int, device: str = "cpu", dtype: str = "float32"
-    ) -> None:
+    def __init__(self, model_path: str, max_batch: int, device: str = "cpu", dtype: str = "float32") -> None:
         import torch
         from transformers.utils.logging import disable_progress_bar
 
@@ -56,7 +53,7 @@ class TransformersServer:
         self._new = partial(Generator.from_pretrained, model_path, device=device, dtype=getattr(torch, dtype))
         self._generator, self._sample = self._new(), by_weights
         self._second, self._second_weights = None, ""  # a generator, and the file of its weights
-        self._max_batch, self._response_length = max_batch, response_length
+        self._max_batch = max_batch
         self._thread = sampling_thread(self._generator.model.config)
         self._queue: asyncio.Queue[tuple[SampleRequest, asyncio.Future[Sample]]] = asyncio.Queue()
         self._open = asyncio.Event()
@@ -67,28 +64,23 @@ class TransformersServer:
         self._stats: dict[str, float] = dict.fromkeys(STATS, 0)
 
     async def generate(
-        self,
-        request_id: str,
-        *,
-        prompt_ids: Sequence[int],
-        sampling_params: dict[str, Any],
-        image_data: Any = None,
-        video_data: Any = None,
-        **_: Any,
+        self, request_id: str, *, prompt_ids: Sequence[int], sampling_params: Mapping[str, Any], **_: Any
     ) -> TokenOutput:
         """Answer one of verl's requests, batched with others that wait.
 
+        Args:
+            sampling_params: those of ``ServerSampler``. Under ``episode`` they have the id that all
+                turns of an episode share; ``request_id`` is verl's for one turn.
+
         Raises:
             RequestTooLong: prompt and answer exceed the model's context.
-            ValueError: there are images or videos, or no prompt, or the limit is below one token.
+            ValueError: there is no prompt, or the limit is below one token.
         """
         # Imported late: our agent loop calls ``generate_batch``, and without verl the server starts
         # in half the time.
         from verl.workers.rollout.replica import TokenOutput
 
-        if image_data or video_data:
-            raise ValueError("rollout=transformers takes text only")
-        request = self._request(request_id, prompt_ids, sampling_params)
+        request = requested(sampling_params.get("episode", request_id), prompt_ids, sampling_params)
         self._generator.check(request)
         result = await self._in_turn(request)
         return TokenOutput(
@@ -144,19 +136,6 @@ class TransformersServer:
         """Return totals since the start, and the peak resident bytes of this process."""
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         return {**self._stats, "peak_memory_bytes": peak}
-
-    def _request(self, request_id: str, prompt_ids: Sequence[int], params: dict[str, Any]) -> SampleRequest:
-        given = [params[name] for name in ("max_tokens", "max_new_tokens") if params.get(name) is not None]
-        seed = params.get("seed")
-        return SampleRequest(
-            request_id=request_id,
-            prompt_ids=np.asarray(prompt_ids).tolist(),
-            max_tokens=int(given[0]) if given else self._response_length,
-            temperature=float(params.get("temperature", 1.0)),
-            top_p=float(params.get("top_p", 1.0)),
-            top_k=int(params.get("top_k", -1)),
-            seed=seed_of(request_id, len(prompt_ids)) if seed is None else int(seed),
-        )
 
     async def _in_turn(self, request: SampleRequest) -> Sample:
         while not self._open.is_set():
@@ -241,6 +220,6 @@ class TransformersServer:
     resume_kv_cache = start_profile = stop_profile = wake_up
 
 
-def seed_of(request_id: str, length: int) -> int:
-    """Derive a seed from a request's id and length, never from the server's state."""
-    return int.from_bytes(blake2b(f"{request_id}/{length}".encode(), digest_size=8).digest(), "big")
+def requested(name: str, prompt_ids: Sequence[int], params: Mapping[str, Any]) -> SampleRequest:
+    rules = {key: params[key] for key in RULES if key in params}
+    return SampleRequest(name, np.asarray(prompt_ids).tolist(), **rules)
