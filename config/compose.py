@@ -123,11 +123,12 @@ def _with_options(options: tuple[str, ...], server: str, groups: bool) -> bytes:
     Hydra would copy that tree's 900 keys three times. Other options may change its keys.
     """
     base.store_under_ours({} if groups else base.verl_tree())
-    config = hydra_compose("config", overrides=list(options))
-    if groups:
-        config = OmegaConf.unsafe_merge(pickle.loads(_verl_tree()), config)  # both are ours alone
-        OmegaConf.set_struct(config, True)
-    return pickle.dumps(config)
+    ours = hydra_compose("config", overrides=list(options))
+    if not groups:
+        return pickle.dumps(ours)
+    whole = OmegaConf.unsafe_merge(pickle.loads(_verl_tree()), ours)  # it changes both
+    OmegaConf.set_struct(whole, True)
+    return pickle.dumps(whole)
 
 
 @cache
