@@ -174,7 +174,7 @@ def train(folder: Path, words: tuple[str, ...], variables: dict[str, str], until
 
 
 def store(name: str, metrics: Path) -> None:
-    lines = list(read_metrics(metrics))
+    lines = read_metrics(metrics)
     names = [name for name in sorted({name for line in lines for name in line}) if Curves().is_read(name)]
     with (HOME / "runs" / f"{name}.csv").open("w", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")

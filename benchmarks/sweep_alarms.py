@@ -10,7 +10,6 @@ sweeps come first. Each run adds a line to ``docs/sweep_alarms.jsonl``.
 from __future__ import annotations
 
 import itertools
-import json
 import subprocess
 import sys
 import tempfile
@@ -79,7 +78,7 @@ def runs_of(sweep: str) -> list[Planned]:
 
 
 def outcomes() -> list[Outcome]:
-    return [Outcome(**json.loads(line)) for line in read_lines(RESULTS)]
+    return [Outcome(**line) for line in read_lines(RESULTS)]
 
 
 def missing(names: Sequence[str]) -> Iterator[Planned]:
@@ -119,7 +118,7 @@ def made(run: Planned) -> Outcome:
             raise subprocess.CalledProcessError(process.returncode, run.command)
     rl = RlFolder(folder)
     alarms = [(alarm.step, alarm.name, alarm.seen) for alarm in read_alarms(rl)]
-    return Outcome(run.sweep, run.label, run.folder, len(list(read_metrics(rl.metrics))), alarms)
+    return Outcome(run.sweep, run.label, run.folder, len(read_metrics(rl.metrics)), alarms)
 
 
 def make(names: Sequence[str]) -> None:

@@ -3,9 +3,8 @@
 All logs and trackers have the names of ``FAMILIES`` (docs/tracking.md).
 """
 
-import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +47,9 @@ def append_metrics(path: Path, step: int, metrics: Mapping[str, Any]) -> None:
     append_line(path, {"step": step, **plain(metrics)})
 
 
-def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the whole lines; a kill may have cut one short."""
-    return (json.loads(line) for line in read_lines(path))
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """Return the whole lines; a kill may have cut one short."""
+    return read_lines(path)
 
 
 def plain(metrics: Mapping[str, Any]) -> dict[str, Any]:

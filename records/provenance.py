@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import subprocess
 import time
@@ -62,7 +61,7 @@ def last_attempt(folder: Path) -> Attempt | None:
 
 def read_attempts(path: Path) -> list[Attempt]:
     """Return every whole line; a kill may have cut one short."""
-    return [Attempt(**json.loads(line)) for line in read_lines(path)]
+    return [Attempt(**line) for line in read_lines(path)]
 
 
 def _short(commit: str | None) -> str:

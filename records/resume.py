@@ -68,7 +68,7 @@ def discard_beyond_checkpoint(rl: RlFolder) -> int:
         folder: [p for p in _entries(folder) if not p.stem.isdigit() or int(p.stem) > step or p.is_dir()]
         for folder in (rl.episodes, rl.credit, rl.replayed, rl.validation, rl.library)
     }
-    lines = list(read_metrics(rl.metrics))
+    lines = read_metrics(rl.metrics)
     if any(late.values()) or any(line["step"] > step for line in lines):
         attempt = rl.new_attempt()
         for folder, paths in late.items():

@@ -161,7 +161,7 @@ def _training(run: Run) -> Iterator[Entry]:
         if lost := int(line.get("rollout/failed_groups") or 0) * samples:
             cost = lost * float(budget.episode_cost)  # of groups lost to errors of the environment
             yield Entry("dropped_group", step, lost, 0.0, 0, 0.0, uncharged=cost)
-        if written := list(map(json.loads, read_lines(rl.library / path.name))):
+        if written := read_lines(rl.library / path.name):
             tokens = sum(text["tokens"] for text in written)
             yield Entry("written", step, len(written), 0.0, tokens, 0.0, note="texts of the policy for a library")
 

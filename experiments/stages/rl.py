@@ -4,7 +4,6 @@
 The trainer ends with an alarm whose action is ``rollback N``.
 """
 
-import json
 import sys
 import time
 from contextlib import closing
@@ -135,7 +134,7 @@ class Rollback:
 
 
 def read_rollbacks(rl: RlFolder) -> list[Rollback]:
-    return [Rollback(**json.loads(line)) for line in read_lines(rl.rollbacks)]
+    return [Rollback(**line) for line in read_lines(rl.rollbacks)]
 
 
 def rate_after(rl: RlFolder, rate: float) -> float:

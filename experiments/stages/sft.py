@@ -49,7 +49,7 @@ def train(run: Run, episodes_file: Path, model: str) -> Path:
     with ticking_bar(total=_steps(run, episodes_file), desc="SFT", unit="step") as bar:
 
         def update() -> None:
-            lines = list(read_metrics(stage / "metrics.jsonl"))
+            lines = read_metrics(stage / "metrics.jsonl")
             if len(lines) > bar.n:
                 bar.set_postfix_str(f"loss {lines[-1]['sft/loss']:.3f}")
                 bar.update(len(lines) - bar.n)

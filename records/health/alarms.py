@@ -1,6 +1,5 @@
 """The alarms of a run's metrics, and the watch that raises them while the run trains."""
 
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -131,7 +130,7 @@ def limits_of(health: Mapping[str, Any]) -> dict[str, float]:
 
 
 def read_alarms(rl: RlFolder) -> list[Alarm]:
-    return [Alarm(**json.loads(line)) for line in read_lines(rl.alarms)]
+    return [Alarm(**line) for line in read_lines(rl.alarms)]
 
 
 class Watch:

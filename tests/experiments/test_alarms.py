@@ -191,7 +191,7 @@ def test_a_stage_starts_again(limit: float, count: int, ends: bool, tmp_path: Pa
         with pytest.raises(StageFailed, match="^health=rollback: step 3: policy_kl: (.|\\n)*RL goes on past"):
             stage.train(run, allocation, "model")
     assert stage.train(run, allocation, "model") == run.rl.model(4)  # at once, or past the alarm
-    made, lines = stage.read_rollbacks(run.rl), list(read_metrics(run.rl.metrics))
+    made, lines = stage.read_rollbacks(run.rl), read_metrics(run.rl.metrics)
     assert [line["step"] for line in lines] == [1, 2, 3, 4]
     assert [(one.step, one.to) for one in made] == [(3, 2)] * len(made)
     assert [one.rate for one in made] == [0.2, 0.1][: len(made)]

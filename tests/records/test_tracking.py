@@ -29,7 +29,7 @@ from turngrid.records.metrics import append_metrics, read_metrics
 from turngrid.records.tracking import StageRun, Trackers
 run, first, last, kept, finish = json.loads(sys.argv[1])
 log = Path(run["folder"]) / run["stage"] / "metrics.jsonl"
-trackers = Trackers(StageRun(**run), list(read_metrics(log)))
+trackers = Trackers(StageRun(**run), read_metrics(log))
 for step in range(first, last + 1):
     metrics = {"success/train": step / 10, "reward/kl_penalty": float("nan"), "rollout/attempt": first}
     append_metrics(log, step, metrics)

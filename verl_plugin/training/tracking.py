@@ -29,7 +29,7 @@ class RunTracking:
         self._verls = verls.Tracking(project_name, experiment_name, others, config)
         run = config["run"]
         self._file = Path(run["metrics"])
-        self.trackers = Trackers(StageRun(**run["tracking"]), list(read_metrics(self._file)))
+        self.trackers = Trackers(StageRun(**run["tracking"]), read_metrics(self._file))
 
     def log(self, data: Mapping[str, Any], step: int, backend: str | None = None) -> None:
         named = in_families(data)
