@@ -119,10 +119,6 @@ def name_of(config: DictConfig) -> str:
     return f"{int(config.cluster.gpu_memory_gb or (here() or USUAL * GB) / GB)}GB"
 
 
-def is_known(config: DictConfig) -> bool:
-    return here() is not None or not OmegaConf.is_interpolation(config.cluster, "gpu_memory_gb")
-
-
 def nvidia_smi(query: str) -> list[str]:
     """Return a line for each GPU that a process here may use; nothing without a driver."""
     chosen = [f"--id={visible}"] if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) else []

@@ -76,7 +76,7 @@ def devices(run: Run) -> Devices | None:
     name, number = machine.name_of(config), int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
     if config.estimate_gpu:
         name, number = gpus.parse(config.estimate_gpu)
-    elif not machine.is_known(config):
+    elif machine.here() is None and OmegaConf.is_interpolation(config.cluster, "gpu_memory_gb"):
         return None
     return Devices(name, number, gpus.memory(name))
 
