@@ -114,11 +114,6 @@ def here() -> float | None:
     return None
 
 
-def name_of(config: DictConfig) -> str:
-    """Return the GPU that the preset's sizes are for, such as ``24GB``."""
-    return f"{int(config.cluster.gpu_memory_gb or (here() or USUAL * GB) / GB)}GB"
-
-
 def nvidia_smi(query: str) -> list[str]:
     """Return a line for each GPU that a process here may use; nothing without a driver."""
     chosen = [f"--id={visible}"] if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) else []
