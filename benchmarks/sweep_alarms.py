@@ -17,7 +17,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from tqdm import tqdm
@@ -124,7 +124,7 @@ def made(run: Planned) -> Outcome:
 def make(names: Sequence[str]) -> None:
     def one(run: Planned) -> None:
         try:
-            append_line(RESULTS, asdict(made(run)))
+            append_line(RESULTS, made(run))
         except subprocess.CalledProcessError as error:
             tqdm.write(f"{run.folder}: exit code {error.returncode}; see {WORK / run.folder}.log")
         bar.update()

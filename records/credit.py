@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from turngrid.envs.utils.files import write_whole
-from turngrid.records.files.json_lines import write_lines
+from turngrid.records.files.json_lines import read_lines
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,5 @@ def tokens_of(rows: Sequence[tuple[Sequence[int], Sequence[int]]]) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def write_replayed(path: Path, replayed: Iterable[Replayed]) -> None:
-    write_lines(path, map(asdict, replayed))
-
-
 def read_replayed(path: Path) -> list[Replayed]:
-    return [Replayed(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [Replayed(**line) for line in read_lines(path)]

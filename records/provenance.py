@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -37,7 +37,7 @@ class Attempt:
     def record(self, path: Path) -> tuple[str, ...]:
         """Append this attempt to the record; return a line for each change since the last."""
         attempts, lines = read_attempts(path), []
-        append_line(path, asdict(self))
+        append_line(path, self)
         before = attempts[-1] if attempts else self
         if self.commit != before.commit:
             lines.append(f"this run was started at commit {_short(before.commit)} and goes on at {_short(self.commit)}")

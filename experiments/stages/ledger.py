@@ -5,13 +5,13 @@ An episode that was not recorded is not charged.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from turngrid.records.files.json_lines import read_lines, write_lines
+from turngrid.records.files.json_lines import read_lines
 from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import local_folder, run_of
 from turngrid.records.stages import stage_ended, stage_seconds
@@ -47,10 +47,6 @@ def of_episodes(kind: str, step: int, episodes: list[Episode], units: float, **m
     tokens, seconds = sum(len(turn.action_ids) for turn in turns), sum(t.act_seconds + t.env_seconds for t in turns)
     games = len({episode.task for episode in episodes})
     return Entry(kind, step, len(episodes), float(units), tokens, seconds, **{"games": games, **more})
-
-
-def write_ledger(path: Path, entries: Iterable[Entry]) -> None:
-    write_lines(path, map(asdict, entries))
 
 
 def read_ledger(path: Path) -> list[Entry]:

@@ -158,12 +158,12 @@ def go_back(rl: RlFolder, rate: float) -> str:
     number = int(alarm.action.split()[1])
     if len(read_rollbacks(rl)) < number:
         to = checkpoints.newest(rl.checkpoints, before=alarm.since)
-        append_line(rl.rollbacks, asdict(Rollback(alarm.step, alarm.name, to, rate * FACTOR**number)))
+        append_line(rl.rollbacks, Rollback(alarm.step, alarm.name, to, rate * FACTOR**number))
     last = read_rollbacks(rl)[-1]
     for step in (step for step in checkpoints.steps(rl.checkpoints) if step > last.to):
         remove_folder(checkpoints.folder_of(rl.checkpoints, step))
     discard_beyond_checkpoint(rl)
-    write_lines(rl.alarms, [asdict(one) for one in read_alarms(rl) if one.step <= last.to])
+    write_lines(rl.alarms, [one for one in read_alarms(rl) if one.step <= last.to])
     return str(last)
 
 

@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +12,25 @@ from turngrid.envs.utils.files import write_whole
 BROKEN = object()  # stands for a line that is no record
 
 
-def append_line(path: Path, record: Mapping[str, Any]) -> None:
-    """Append a record to disk, on a new line even if a kill cut the last one short."""
+def append_line(path: Path, record: Any) -> None:
+    """Append a mapping or dataclass to disk, on a new line even if a kill cut the last short."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab+") as file:
         if file.tell():
             file.seek(-1, os.SEEK_END)
             file.write(b"\n" * (file.read(1) != b"\n"))
-        file.write(json.dumps(record).encode() + b"\n")
+        file.write(_line(record).encode())
         file.flush()
         os.fsync(file.fileno())
 
 
-def write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
-    """Write a file of records atomically."""
-    write_whole(path, "".join(json.dumps(record) + "\n" for record in records))
+def write_lines(path: Path, records: Iterable[Any]) -> None:
+    """Write a file of mappings or dataclasses atomically."""
+    write_whole(path, "".join(map(_line, records)))
+
+
+def _line(record: Any) -> str:
+    return json.dumps(record, default=asdict) + "\n"
 
 
 def read_lines(path: Path) -> list[Any]:

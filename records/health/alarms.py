@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Any
@@ -163,7 +163,7 @@ class Watch:
         new = [self._with_action(alarm) for alarm in raised if (alarm.step, alarm.name) not in self._known]
         for alarm in new:
             self._known.add((alarm.step, alarm.name))
-            append_line(self._rl.alarms, asdict(alarm))
+            append_line(self._rl.alarms, alarm)
             self._alert(f"turngrid: {alarm.name}", str(alarm))
         if ends := next((alarm for alarm in new if alarm.action), None):
             raise Failure(f"health={self._option}: {ends}\n{PAST}")
