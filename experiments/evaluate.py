@@ -181,9 +181,8 @@ def _report(folder: Path, asked: Sequence[PolicyRef], settings: Sequence[Evaluat
 
     evaluations, paired, ratings = results_of(settings, by_policy)
     rows = [{name: getattr(candidate, name) for name in ("label", "kind", "name", "path")} for candidate in asked]
-    result = {"folder": str(folder), "policies": rows, "matrix": [asdict(item) for item in evaluations]}
-    result |= {"comparisons": [asdict(item) for item in paired], "ratings": [asdict(item) for item in ratings]}
-    write_whole(folder / "result.json", json.dumps(result, indent=2, sort_keys=True) + "\n")
+    result = {"folder": str(folder), "policies": rows, "matrix": evaluations, "comparisons": paired, "ratings": ratings}
+    write_whole(folder / "result.json", json.dumps(result, indent=2, sort_keys=True, default=asdict) + "\n")
     shown = [tables.success_table(evaluations), *tables.matches_table(evaluations), tables.manner_table(evaluations)]
     shown += [*tables.ratings_table(ratings), *tables.comparisons_table(paired)]
     return f"{tables.plain_text(shown)}result: {folder / 'result.json'}"
