@@ -21,6 +21,7 @@ from turngrid.records.models import gpus as known_gpus
 from turngrid.records.models.gpus import GB, checkpoint_size, steps_between
 from turngrid.records.models.locate import check_packaged
 from turngrid.records.models.shape import Shape, shape_of
+from turngrid.records.process.exit_codes import Refusal
 
 SMALL = 60.0  # GB: presets have sizes for cards of 24 GB below, and of 80 GB above
 USUAL = 80.0  # GB, without a card and ``estimate_gpu``, as on a node that submits jobs
@@ -69,7 +70,7 @@ def gpu_memory(*, _root_: DictConfig) -> float:
     if _root_.estimate_gpu:
         try:
             return known_gpus.memory(known_gpus.parse(_root_.estimate_gpu)[0]) / GB
-        except known_gpus.GpuError:
+        except Refusal:
             return USUAL  # refused by the checks
     return (here() or USUAL * GB) / GB
 

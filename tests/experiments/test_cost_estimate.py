@@ -20,8 +20,8 @@ from turngrid.experiments.cost_estimate.amounts import Games, amounts, forecast,
 from turngrid.experiments.cost_estimate.memory import GB, Devices, demand
 from turngrid.experiments.tables import duration
 from turngrid.records.models import gpus
-from turngrid.records.models.gpus import GpuError
 from turngrid.records.models.shape import PUBLISHED, Shape, from_config, shape_of
+from turngrid.records.process.exit_codes import Refusal
 from turngrid.tasks.run import Run
 
 PAST = ("env=two_player", "rollout_form=self_play", "rollout_form.self_play.opponent=past")
@@ -185,9 +185,9 @@ def test_names() -> None:
     texts = {"RTX4090": ("RTX4090", 1), "rtx3090x2": ("RTX3090", 2), "48gbx2": ("48GB", 2)}
     assert {text: gpus.parse(text) for text in texts} == texts and gpus.parse("A100-40x2") == ("A100-40", 2)
     for text, near in (("H10x8", "H100"), ("A100_40", "A100-40")):
-        with pytest.raises(GpuError, match=f"use {near}x8"):
+        with pytest.raises(Refusal, match=f"use {near}x8"):
             gpus.parse(text)
-    with pytest.raises(GpuError, match=r"^estimate_gpu=H100x0: [^;]+; use estimate_gpu=H100x8$"):
+    with pytest.raises(Refusal, match=r"^estimate_gpu=H100x0: [^;]+; use estimate_gpu=H100x8$"):
         gpus.parse("H100x0")
 
 
