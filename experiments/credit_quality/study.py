@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +36,7 @@ from turngrid.tasks.splits import read_tasks
 if TYPE_CHECKING:
     from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 
+Work = Callable[[Measurement, MeasuredGame], Coroutine[Any, Any, None]]
 LOW, HIGH = 0.1, 0.9  # share of a suitable game's screening episodes that is won
 
 
@@ -105,7 +106,7 @@ class Study:
         unmeasured = [task for task in tasks if not self.read(task).known(size.samples, size.k)]
         if unmeasured:
             say(f"{len(unmeasured)} games x {size.samples} samples, {size.k} continuations of each prefix")
-        self._each("measure", unmeasured, size.samples, size.k)
+        self._each("measure", unmeasured, lambda one, game: one.measure(game, size.samples, size.k))
         return [self.read(task) for task in tasks]
 
     def _screened(self, size: Size) -> list[TaskRef]:
@@ -113,7 +114,8 @@ class Study:
         step, taken = 2 * size.tasks if size.screen else size.tasks, []
         for first in range(0, len(self.games), step):
             part = self.games[first : first + step]
-            self._each("screen", [task for task in part if len(self.read(task).screened) < size.screen], size.screen)
+            unscreened = [task for task in part if len(self.read(task).screened) < size.screen]
+            self._each("screen", unscreened, lambda one, game: one.screen(game, size.screen))
             taken += [task for task in part if size.takes(self.read(task))]
             if len(taken) >= size.tasks:
                 return taken[: size.tasks]
@@ -122,14 +124,14 @@ class Study:
             f"{size.screen} other episodes; use a smaller tasks=, a larger eval.games=, or screen=0"
         )
 
-    def _each(self, what: str, tasks: Sequence[TaskRef], *numbers: int) -> None:
-        """Call ``screen`` or ``measure`` of each game's ``Measurement``, and save the game."""
+    def _each(self, what: str, tasks: Sequence[TaskRef], work: Work) -> None:
+        """Do the work on each game with its ``Measurement``, and save the game."""
         with ticking_bar(total=len(tasks), desc=what, unit="game", disable=not tasks) as bar:
             for task in tasks:
                 spec = self.run.spec(task, self.run.max_turns)
                 measurement = Measurement(self.rollouts, self._make, spec, self.run.reward.name)
                 game = self.read(task)
-                asyncio.run(getattr(measurement, what)(game, *numbers))
+                asyncio.run(work(measurement, game))
                 game.write(self.file(task))
                 bar.update()
 
