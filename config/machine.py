@@ -69,7 +69,7 @@ def gpu_memory(*, _root_: DictConfig) -> float:
     """Return the memory in GB of the GPU in ``estimate_gpu``, else of the smallest GPU here."""
     if _root_.estimate_gpu:
         try:
-            return known_gpus.memory(known_gpus.parse(_root_.estimate_gpu)[0]) / GB
+            return known_gpus.parse(_root_.estimate_gpu)[2] / GB
         except Refusal:
             return USUAL  # refused by the checks
     return (here() or USUAL * GB) / GB

@@ -72,8 +72,7 @@ def devices(run: Run) -> Devices | None:
     """Return the run's devices; None if the memory of its GPUs is not known."""
     config = run.config
     if config.estimate_gpu:
-        name, number = gpus.parse(config.estimate_gpu)
-        return Devices(name, number, gpus.memory(name))
+        return Devices(*gpus.parse(config.estimate_gpu))
     if config.trainer.device == "cpu":
         return Devices("this machine", 1, USABLE * psutil.virtual_memory().total)
     if machine.here() is None and OmegaConf.is_interpolation(config.cluster, "gpu_memory_gb"):

@@ -174,7 +174,7 @@ BILLION = Shape(parameters=10**9, layers=20, hidden=2048, vocabulary=32_000, hea
 
 
 def place(name: str, number: int) -> Devices:
-    return Devices(name, number, gpus.memory(name))
+    return Devices(*gpus.parse(f"{name}x{number}"))
 
 
 def memory_bytes(config: DictConfig, card: tuple[str, int], shape: Shape) -> float:
@@ -183,7 +183,8 @@ def memory_bytes(config: DictConfig, card: tuple[str, int], shape: Shape) -> flo
 
 def test_names() -> None:
     texts = {"RTX4090": ("RTX4090", 1), "rtx3090x2": ("RTX3090", 2), "48gbx2": ("48GB", 2)}
-    assert {text: gpus.parse(text) for text in texts} == texts and gpus.parse("A100-40x2") == ("A100-40", 2)
+    assert {text: gpus.parse(text)[:2] for text in texts} == texts
+    assert gpus.parse("A100-40x2") == ("A100-40", 2, 40e9)
     for text, near in (("H10x8", "H100"), ("A100_40", "A100-40")):
         with pytest.raises(Refusal, match=f"use {near}x8"):
             gpus.parse(text)
