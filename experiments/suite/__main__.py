@@ -94,7 +94,7 @@ def _written(sweep: Sweep, folder: Path, chosen: Mapping[str, list[str]], overri
             continue
         say(f"suite: {name}")
         runs = [run for run in sweep.runs if run.coordinates[AXIS] == name and run.folder]
-        rows.append(measured(name, [*own, *overrides], runs, folder.parent.parent))
+        rows.append(measured([*own, *overrides], runs, folder.parent.parent))
     suite = Suite(rows, skipped)
     write_whole(folder / JSON, msgspec.json.format(msgspec.json.encode(suite), indent=1))
     return f"{text(suite)}\nresult: {folder / JSON}"

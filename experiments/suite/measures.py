@@ -64,7 +64,7 @@ class Row:
         return next((name for name, success in self.trained.items() if name.isdigit() and success.successes), "")
 
 
-def measured(name: str, overrides: Sequence[str], runs: Sequence[SweepRun], output_dir: Path) -> Row:
+def measured(overrides: Sequence[str], runs: Sequence[SweepRun], output_dir: Path) -> Row:
     """Evaluate expert and random where episodes are missing, and read the runs that have ended.
 
     Raises:
