@@ -24,6 +24,7 @@ from turngrid.envs.utils.names import meant
 from turngrid.experiments.sweep import record
 from turngrid.experiments.sweep.definition import lacking, load, points, scale_of
 from turngrid.experiments.sweep.record import Sweep
+from turngrid.experiments.tables import listed
 from turngrid.records.process.exit_codes import Refusal, command, own_words, say
 
 NAME, SCALE, AXIS = "suite_laptop", "laptop", "env"
@@ -77,7 +78,7 @@ def environments(sweep: Sweep) -> dict[str, list[str]]:
 
 
 def _chosen(all_of_them: Mapping[str, list[str]], only: str) -> dict[str, list[str]]:
-    names = [name.strip() for name in only.split(",") if name.strip()] or list(all_of_them)
+    names = listed(only) or list(all_of_them)
     if unknown := next((name for name in names if name not in all_of_them), None):
         raise Refusal(f"only={unknown}: no such environment{meant(unknown, all_of_them)} ({', '.join(all_of_them)})")
     return {name: all_of_them[name] for name in names}
