@@ -27,7 +27,6 @@ from turngrid.envs.utils.parent import die_with_parent
 from turngrid.experiments.sweep.definition import load
 from turngrid.records.files.json_lines import append_line, read_lines
 from turngrid.records.health.alarms import read_alarms
-from turngrid.records.metrics import read_metrics
 from turngrid.records.resume import RlFolder
 from turngrid.tasks.run import Run
 from turngrid.train.launch import one_run
@@ -118,7 +117,7 @@ def made(run: Planned) -> Outcome:
             raise subprocess.CalledProcessError(process.returncode, run.command)
     rl = RlFolder(folder)
     alarms = [(alarm.step, alarm.name, alarm.seen) for alarm in read_alarms(rl)]
-    return Outcome(run.sweep, run.label, run.folder, len(read_metrics(rl.metrics)), alarms)
+    return Outcome(run.sweep, run.label, run.folder, len(read_lines(rl.metrics)), alarms)
 
 
 def make(names: Sequence[str]) -> None:

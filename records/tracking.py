@@ -14,7 +14,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from turngrid.records.metrics import numbers, plain, read_metrics
+from turngrid.records.files.json_lines import read_lines
+from turngrid.records.metrics import numbers, plain
 from turngrid.records.provenance import last_attempt
 
 TAG_LETTERS, ID_LETTERS = 64, 80  # W&B refuses longer tags; ids are in its URLs and folders
@@ -188,7 +189,7 @@ class Wandb(Tracker):
 def steps_before(run: StageRun) -> int:
     """Return the number of W&B steps of the stages before; an evaluation's steps begin with 0."""
     logs = [Path(run.folder) / stage / "metrics.jsonl" for stage in STAGES[: STAGES.index(run.stage)]]
-    last = [max((line["step"] for line in read_metrics(log)), default=0) for log in logs]
+    last = [max((line["step"] for line in read_lines(log)), default=0) for log in logs]
     return sum(last) + (run.stage == "evaluation")
 
 

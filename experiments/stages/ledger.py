@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from turngrid.records.files.json_lines import read_lines
-from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import local_folder, run_of
 from turngrid.records.stages import stage_ended, stage_seconds
 from turngrid.rollouts.episode import Episode
@@ -145,7 +144,7 @@ def _clocks(run: Run, stage: str) -> dict[str, Any]:
 def _training(run: Run) -> Iterator[Entry]:
     rl, budget, samples = run.rl, run.budget, int(run.config.actor_rollout_ref.rollout.n)
     known: set[str] = set()
-    lines = {line["step"]: line for line in read_metrics(rl.metrics)}
+    lines = {line["step"]: line for line in read_lines(rl.metrics)}
     for path in sorted(rl.episodes.glob("*.jsonl")):
         step, episodes = int(path.stem), list(read_episodes(path))
         line = lines.get(step, {})

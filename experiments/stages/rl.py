@@ -21,7 +21,6 @@ from turngrid.experiments.evaluation.stage import set_evaluation_aside
 from turngrid.records.files import checkpoints
 from turngrid.records.files.json_lines import append_line, read_lines, write_lines
 from turngrid.records.health.alarms import ROLLBACK, Alarm, read_alarms
-from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import resolve_model
 from turngrid.records.process.child import StageFailed
 from turngrid.records.process.exit_codes import say
@@ -227,7 +226,7 @@ class Progress:
         if size == self._size:
             return
         self._size = size
-        for line in read_metrics(metrics):
+        for line in read_lines(metrics):
             if name := next((name for name in sorted(line) if name.startswith("success/train")), ""):
                 self._won = f"won {line[name]:.0%} in step {line['step']}"
                 self._bar.update(max(0, line["step"] - self._bar.n))  # a resumed run reads its first steps too

@@ -12,7 +12,7 @@ import numpy as np
 from turngrid.records.files.json_lines import append_line, read_lines
 from turngrid.records.health.conditions import Array
 from turngrid.records.health.rules import OF_GROUPS, RULES, Rule
-from turngrid.records.metrics import in_families, plain, read_metrics
+from turngrid.records.metrics import in_families, plain
 from turngrid.records.process.exit_codes import Failure
 from turngrid.records.resume import RlFolder
 
@@ -145,7 +145,7 @@ class Watch:
     ) -> None:
         self._rl, self._alert = rl, alert
         self._option, self._limits = str(health["name"]), limits_of(health)
-        self._curves = Curves.of(read_metrics(rl.metrics), of_groups)
+        self._curves = Curves.of(read_lines(rl.metrics), of_groups)
         self._known = {(alarm.step, alarm.name) for alarm in read_alarms(rl)}
 
     def __call__(self, step: int, metrics: Mapping[str, Any]) -> None:
