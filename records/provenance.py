@@ -48,12 +48,6 @@ class Attempt:
         return tuple(lines)
 
 
-def first_started(folder: Path) -> int:
-    """Return when the run was first started, in Unix seconds; 0 if that is not recorded."""
-    attempts = read_attempts(folder / ATTEMPTS)
-    return int(attempts[0].started) if attempts else 0
-
-
 def last_attempt(folder: Path) -> Attempt | None:
     """Return the newest recorded start; None if there is none."""
     return next(iter(reversed(read_attempts(folder / ATTEMPTS))), None)
