@@ -48,14 +48,11 @@ class StageRun:
 
     def is_logged(self) -> bool:
         """Return whether trackers have the evaluation; other stages need no mark."""
-        return not self.trackers or self._mark.exists()
-
-    def mark_logged(self) -> None:
-        """Record that the trackers have every line. A kill before this repeats the logging."""
-        self._mark.touch()
+        return not self.trackers or self.mark.exists()
 
     @property
-    def _mark(self) -> Path:
+    def mark(self) -> Path:
+        """The file by which trackers have every line. A kill before it repeats the logging."""
         return Path(self.folder) / self.stage / ".tracked"
 
 

@@ -97,7 +97,7 @@ def log_evaluation(run: Run, policies: Sequence[str]) -> None:
             metrics |= success_by_type(episodes[policy], f"success/test/{names[item.label]}/by_type/")
         trackers.log(step, metrics)
     trackers.finish()
-    stage_run.mark_logged()
+    stage_run.mark.touch()
 
 
 def set_names(settings: Sequence[EvaluationSetting]) -> dict[str, str]:
