@@ -52,7 +52,7 @@ class StageRun:
 
     @property
     def mark(self) -> Path:
-        """The file by which trackers have every line. A kill before it repeats the logging."""
+        """The file that exists once trackers have every line; a kill before that logs again."""
         return Path(self.folder) / self.stage / ".tracked"
 
 
