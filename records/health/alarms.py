@@ -157,12 +157,10 @@ class Watch:
         if self._option == OFF:
             return
         self._curves.append({"step": step, **plain(in_families(metrics))})
-        self._raise(alarm for alarm in alarms(self._curves, self._limits) if alarm.step == step)
-
-    def _raise(self, raised: Iterable[Alarm]) -> None:
-        new = [self._with_action(alarm) for alarm in raised if (alarm.step, alarm.name) not in self._known]
+        raised = [alarm for alarm in alarms(self._curves, self._limits) if alarm.step == step]
+        new = [self._with_action(alarm) for alarm in raised if (step, alarm.name) not in self._known]
         for alarm in new:
-            self._known.add((alarm.step, alarm.name))
+            self._known.add((step, alarm.name))
             append_line(self._rl.alarms, alarm)
             self._alert(f"turngrid: {alarm.name}", str(alarm))
         if ends := next((alarm for alarm in new if alarm.action), None):
