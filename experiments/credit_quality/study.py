@@ -166,7 +166,7 @@ class TextRollouts:
 
     policy: Policy
 
-    async def roll_out(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
+    async def __call__(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
         episodes = [await run_episode(self.policy, await tree.open(), spec, None) for spec in specs]
         for episode in episodes:  # one action token a turn, for methods to credit, and one context token
             episode.turns = [replace(turn, action_ids=[0], context_ids=[0]) for turn in episode.turns]
@@ -204,7 +204,7 @@ class ModelRollouts:
         self._tree: GameTree | None = None  # the game of the answers
         self._answers: dict[tuple[bytes, int], Sample] = {}  # by prompt and seed
 
-    async def roll_out(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
+    async def __call__(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
         if tree is not self._tree:
             self._tree, self._answers = tree, {}
         lockstep = LockstepBatch(len(specs), self._answer)
