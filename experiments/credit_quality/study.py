@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -71,9 +71,9 @@ class Study:
     def rollouts(self) -> Rollouts:
         policy, seed = self.policy, self.run.seed
         if policy.kind == "expert":
-            return TextRollouts(NoisyExpert(self.noise, seed))
+            return partial(in_text, NoisyExpert(self.noise, seed))
         if policy.kind == "random":
-            return TextRollouts(RandomPolicy(seed))
+            return partial(in_text, RandomPolicy(seed))
         import torch  # this and the next import take seconds
 
         from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
@@ -160,17 +160,12 @@ def study_of(run: Run, policy: PolicyRef, noise: float) -> Study:
     return Study(replace(run, folder=folder), policy, noise)
 
 
-@dataclass
-class TextRollouts:
-    """A policy that answers in text."""
-
-    policy: Policy
-
-    async def __call__(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
-        episodes = [await run_episode(self.policy, await tree.open(), spec, None) for spec in specs]
-        for episode in episodes:  # one action token a turn, for methods to credit, and one context token
-            episode.turns = [replace(turn, action_ids=[0], context_ids=[0]) for turn in episode.turns]
-        return episodes
+async def in_text(policy: Policy, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
+    """Run episodes of a policy that answers in text."""
+    episodes = [await run_episode(policy, await tree.open(), spec, None) for spec in specs]
+    for episode in episodes:  # one action token a turn, for methods to credit, and one context token
+        episode.turns = [replace(turn, action_ids=[0], context_ids=[0]) for turn in episode.turns]
+    return episodes
 
 
 @dataclass(frozen=True)
