@@ -85,7 +85,7 @@ def _chosen(all_of_them: Mapping[str, list[str]], only: str) -> dict[str, list[s
 
 
 def _written(sweep: Sweep, folder: Path, chosen: Mapping[str, list[str]], overrides: Sequence[str]) -> str:
-    from turngrid.experiments.suite.measures import Suite, measured, text  # imports torch, so only when needed
+    from turngrid.experiments.suite.measures import measured, text  # imports torch, so only when needed
 
     rows, skipped = [], {}
     for name, own in chosen.items():
@@ -96,9 +96,8 @@ def _written(sweep: Sweep, folder: Path, chosen: Mapping[str, list[str]], overri
         say(f"suite: {name}")
         runs = [run for run in sweep.runs if run.coordinates[AXIS] == name and run.folder]
         rows.append(measured([*own, *overrides], runs, folder.parent.parent))
-    suite = Suite(rows, skipped)
-    write_whole(folder / JSON, msgspec.json.format(msgspec.json.encode(suite), indent=1))
-    return f"{text(suite)}\nresult: {folder / JSON}"
+    write_whole(folder / JSON, msgspec.json.format(msgspec.json.encode({"rows": rows, "skipped": skipped}), indent=1))
+    return f"{text(rows, skipped)}\nresult: {folder / JSON}"
 
 
 if __name__ == "__main__":
