@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turngrid.experiments.doctor.sources import read
+from turngrid.records.files.json_lines import read_lines
 from turngrid.records.health.alarms import Alarm, Curves, alarms
-from turngrid.records.metrics import read_metrics
 from turngrid.records.statistics import wilson
 
 HOME = Path(__file__).resolve().parents[1] / "tests" / "experiments" / "doctor"
@@ -174,7 +174,7 @@ def train(folder: Path, words: tuple[str, ...], variables: dict[str, str], until
 
 
 def store(name: str, metrics: Path) -> None:
-    lines = list(read_metrics(metrics))
+    lines = read_lines(metrics)
     names = [name for name in sorted({name for line in lines for name in line}) if Curves().is_read(name)]
     with (HOME / "runs" / f"{name}.csv").open("w", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")

@@ -26,7 +26,7 @@ from turngrid.experiments.credit_quality.measures import BEST
 from turngrid.experiments.credit_quality.results import Results, markdown, summary
 from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.tables import shown, table
-from turngrid.records.metrics import read_metrics
+from turngrid.records.files.json_lines import read_lines
 from turngrid.records.statistics import Interval
 
 METHODS = ("grpo", "gigpo", "hgpo", "mt_grpo", "salt", "ppo", "turn_ppo", "graft", "graft:state=history")
@@ -85,7 +85,7 @@ def gains_of(runs: Sequence[Path]) -> dict[str, Gains]:
         assert stages.keys() == {"base", "rl"}, f"{run} is no finished run of RL alone"
         state = config.algo.get("state") or "observation"
         method = config.algo.name + (f":state={state}" if state != "observation" else "")
-        steps = [step["success/train"] for step in read_metrics(run / "rl/metrics.jsonl")]
+        steps = [step["success/train"] for step in read_lines(run / "rl/metrics.jsonl")]
         outcomes[GAIN][method][str(config.seed)] = round(stages["rl"] - stages["base"], 4)
         outcomes[MEAN][method][str(config.seed)] = round(float(np.mean(steps)), 4)
     return {**outcomes}

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from turngrid.experiments import tables
-from turngrid.records.metrics import read_metrics
+from turngrid.records.files.json_lines import read_lines
 from turngrid.records.process.exit_codes import Refusal, command, own_words
 from turngrid.records.resume import RlFolder
 
@@ -59,7 +59,7 @@ def points(run: Path, later: int) -> Array:
         Refusal: the run has too few such steps.
     """
     file = RlFolder(run).metrics if run.is_dir() else run
-    lines = {int(line["step"]): line for line in read_metrics(file)}
+    lines = {int(line["step"]): line for line in read_lines(file)}
     rows = []
     for step, line in lines.items():
         following = [lines[number][SUCCESS] for number in range(step + 1, step + 1 + later) if number in lines]

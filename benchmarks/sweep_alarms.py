@@ -10,7 +10,6 @@ sweeps come first. Each run adds a line to ``docs/sweep_alarms.jsonl``.
 from __future__ import annotations
 
 import itertools
-import json
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from tqdm import tqdm
@@ -28,7 +27,6 @@ from turngrid.envs.utils.parent import die_with_parent
 from turngrid.experiments.sweep.definition import load
 from turngrid.records.files.json_lines import append_line, read_lines
 from turngrid.records.health.alarms import read_alarms
-from turngrid.records.metrics import read_metrics
 from turngrid.records.resume import RlFolder
 from turngrid.tasks.run import Run
 from turngrid.train.launch import one_run
@@ -79,7 +77,7 @@ def runs_of(sweep: str) -> list[Planned]:
 
 
 def outcomes() -> list[Outcome]:
-    return [Outcome(**json.loads(line)) for line in read_lines(RESULTS)]
+    return [Outcome(**line) for line in read_lines(RESULTS)]
 
 
 def missing(names: Sequence[str]) -> Iterator[Planned]:
@@ -119,13 +117,13 @@ def made(run: Planned) -> Outcome:
             raise subprocess.CalledProcessError(process.returncode, run.command)
     rl = RlFolder(folder)
     alarms = [(alarm.step, alarm.name, alarm.seen) for alarm in read_alarms(rl)]
-    return Outcome(run.sweep, run.label, run.folder, len(list(read_metrics(rl.metrics))), alarms)
+    return Outcome(run.sweep, run.label, run.folder, len(read_lines(rl.metrics)), alarms)
 
 
 def make(names: Sequence[str]) -> None:
     def one(run: Planned) -> None:
         try:
-            append_line(RESULTS, asdict(made(run)))
+            append_line(RESULTS, made(run))
         except subprocess.CalledProcessError as error:
             tqdm.write(f"{run.folder}: exit code {error.returncode}; see {WORK / run.folder}.log")
         bar.update()

@@ -7,18 +7,13 @@ verl's values, and a key that the user sets keeps its value.
 from collections.abc import Iterator
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from turngrid.tasks.run import Run
 
 SYNC, COLOCATE, SEPARATE = "sync", "colocate_async", "separate_async"
 MODES = (SYNC, COLOCATE, SEPARATE)
 CPU_ENGINE = "turngrid_ray"  # verl_plugin/weight_transfer.py
-DEFAULTED = (
-    "trainer.v1.sampler.max_off_policy_threshold",
-    "trainer.v1.sampler.max_off_policy_strategy",
-    "trainer.v1.separate_async.parameter_sync_step",
-)
 
 
 def mode(config: DictConfig) -> str:
@@ -37,9 +32,7 @@ def updates_of_a_step(verls: int, *, _root_: DictConfig) -> int:
 
 
 def fill_in(config: DictConfig) -> None:
-    """Resolve the interpolations, and set what an asynchronous trainer needs."""
-    for key in DEFAULTED:
-        OmegaConf.update(config, key, OmegaConf.select(config, key))
+    """Set what an asynchronous trainer needs."""
     if mode(config) == SYNC:
         return
     correction = config.algorithm.rollout_correction

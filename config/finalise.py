@@ -20,6 +20,14 @@ MICRO_BATCH_KEYS = (
     "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu",
     "critic.ppo_micro_batch_size_per_gpu",
 )
+RESOLVED = (  # keys whose values call our resolvers, which other processes do not have
+    *lora.LEARNING_RATES,
+    "env.max_action_tokens",
+    "data.max_response_length",
+    "trainer.v1.sampler.max_off_policy_threshold",
+    "trainer.v1.sampler.max_off_policy_strategy",
+    "trainer.v1.separate_async.parameter_sync_step",
+)
 
 
 def finalise(config: DictConfig) -> DictConfig:
@@ -28,6 +36,8 @@ def finalise(config: DictConfig) -> DictConfig:
     Raises:
         ConfigError: the environment or its task does not exist, or the mixture is invalid.
     """
+    for key in RESOLVED:
+        OmegaConf.update(config, key, OmegaConf.select(config, key))
     precision.fill_in(config)
     method_settings.methods_of(config)  # a rollout form that refuses its settings has no cost a step
     prompts.fill_in(config)

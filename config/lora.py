@@ -47,8 +47,6 @@ def far_lr(run: Run) -> Iterator[str]:
 
 
 def fill_in(config: DictConfig) -> None:
-    for key in LEARNING_RATES:
-        OmegaConf.update(config, key, OmegaConf.select(config, key))
     model, verls = config.model, config.actor_rollout_ref.model
     if model.lora_rank:
         model.lora_alpha = model.lora_alpha or ALPHA

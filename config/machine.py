@@ -21,6 +21,7 @@ from turngrid.records.models import gpus as known_gpus
 from turngrid.records.models.gpus import GB, checkpoint_size, steps_between
 from turngrid.records.models.locate import check_packaged
 from turngrid.records.models.shape import Shape, shape_of
+from turngrid.records.process.exit_codes import Refusal
 
 SMALL = 60.0  # GB: smaller cards get the presets' sizes for 24 GB, larger ones those for 80 GB
 USUAL = 80.0  # GB, without a card and ``estimate_gpu``, as on a node that submits jobs
@@ -68,8 +69,8 @@ def gpu_memory(*, _root_: DictConfig) -> float:
     """Return the memory in GB of the GPU in ``estimate_gpu``, else of the smallest GPU here."""
     if _root_.estimate_gpu:
         try:
-            return known_gpus.memory(known_gpus.parse(_root_.estimate_gpu)[0]) / GB
-        except known_gpus.GpuError:
+            return known_gpus.parse(_root_.estimate_gpu)[2] / GB
+        except Refusal:
             return USUAL  # refused by the checks
     return (here() or USUAL * GB) / GB
 
@@ -112,15 +113,6 @@ def here() -> float | None:
     with suppress(ValueError):
         return min((float(line) * 2**20 for line in nvidia_smi("memory.total")), default=None)
     return None
-
-
-def name_of(config: DictConfig) -> str:
-    """Return the GPU that the preset's sizes are for, such as ``24GB``."""
-    return f"{int(config.cluster.gpu_memory_gb or (here() or USUAL * GB) / GB)}GB"
-
-
-def is_known(config: DictConfig) -> bool:
-    return here() is not None or not OmegaConf.is_interpolation(config.cluster, "gpu_memory_gb")
 
 
 def nvidia_smi(query: str) -> list[str]:

@@ -4,7 +4,7 @@ While Hydra composes, all nodes are untyped, so that an option's file may add ke
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from typing import Any, get_type_hints
 
@@ -17,6 +17,7 @@ from turngrid.envs.extensions import UnknownName
 from turngrid.envs.registry import environment_class, spec
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import meant
+from turngrid.records.run_folder import dotted
 from turngrid.rewards.registry import settings_class
 from turngrid.rollouts.prompt_forms.registry import prompt_class
 from turngrid.tasks.schema import NODES, Top
@@ -81,14 +82,6 @@ def fields_in(kind: Any) -> list[tuple[str, Any, Any]]:
         for one in dataclasses.fields(kind)
         if one.init
     ]
-
-
-def dotted(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield nodes and leaves of plain mappings by their dotted keys."""
-    for name, value in node.items():
-        yield f"{prefix}{name}", value
-        if isinstance(value, dict):
-            yield from dotted(value, f"{prefix}{name}.")
 
 
 @lru_cache(maxsize=64)  # the classes of methods' settings are made anew for each config

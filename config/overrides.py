@@ -11,10 +11,10 @@ from omegaconf import DictConfig, OmegaConf
 from turngrid.algorithms.registry import SLOTS
 from turngrid.config import base
 from turngrid.config.errors import ConfigError
-from turngrid.config.nodes import dotted
 from turngrid.config.suggest import all_options, groups, keys_with, wrong_key, wrong_option
 from turngrid.envs.utils.names import meant
 from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.run_folder import dotted
 from turngrid.tasks.schema import NODES, Top
 
 OPTIONAL = ("recipe",)

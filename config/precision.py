@@ -12,12 +12,11 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.records.models.locate import ModelError
 from turngrid.records.models.shape import LLAMA_LIKE, settings_of, shape_of
 from turngrid.records.run_folder import composed, run_name
 from turngrid.tasks.run import Run
 
-AUTO, FULL, HALF = WORDS = ("auto", "fp32", "bf16")
+AUTO, FULL, HALF = "auto", "fp32", "bf16"
 DTYPES = {FULL: "float32", HALF: "bfloat16"}
 LARGE = 20_000_000  # parameters; in smaller models the matrices are too small for bf16 to gain much
 INSTRUCTIONS = {"amx_bf16": "AMX", "avx512_bf16": "AVX512-BF16"}  # by their flags in Linux's /proc/cpuinfo
@@ -50,7 +49,7 @@ def server_agrees(*, _root_: DictConfig) -> bool:
     """
     if of_precision(True, False, _root_=_root_):
         return True
-    with suppress(ModelError, ValueError):
+    with suppress(ValueError):
         return (settings_of(_root_.model.path) or {}).get("model_type") in LLAMA_LIKE
     return False
 
@@ -74,7 +73,7 @@ def choice(precision: str, model: str) -> tuple[str, str]:
 
 
 def _parameters(model: str) -> int:
-    with suppress(ModelError, ValueError):  # no model, or no JSON: it is refused later
+    with suppress(ValueError):  # no model, or no JSON: it is refused later
         return shape.parameters if (shape := shape_of(model)) else 0
     return 0
 

@@ -13,7 +13,6 @@ from turngrid.tasks.run import Run
 
 # for policy, teacher and servers (``turngrid.rollouts.chat_settings``)
 THINKING = "data.apply_chat_template_kwargs.enable_thinking"
-FOLLOWING = ("env.max_action_tokens", "data.max_response_length")
 ON_CPUS = ("laptop", "small")  # scales
 ANSWERS = 12  # answers of env.max_action_tokens in a row, before it is summed up
 
@@ -40,13 +39,11 @@ def of_answers(least: int, *, _root_: DictConfig) -> int:
 
 
 def fill_in(config: DictConfig) -> None:
-    """Resolve interpolations, for other processes, and set verl's key of the chat template.
+    """Set verl's key of the chat template.
 
     Raises:
         ConfigError: that key has another value.
     """
-    for key in FOLLOWING:
-        OmegaConf.update(config, key, OmegaConf.select(config, key))
     thinking = config.prompt.thinking
     if thinking is None:
         return

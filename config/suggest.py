@@ -11,9 +11,9 @@ from omegaconf import OmegaConf
 from turngrid.algorithms.registry import ONE, SLOTS
 from turngrid.config import base
 from turngrid.config.errors import ConfigError
-from turngrid.config.nodes import dotted
 from turngrid.envs import extensions
 from turngrid.envs.utils.names import meant, nearest
+from turngrid.records.run_folder import dotted
 
 WITH_SETTINGS = ("env", "reward", "prompt", "algo", *SLOTS)  # groups whose options have settings of their own
 

@@ -37,10 +37,10 @@ from turngrid.envs.utils.bar import ticking_bar
 from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import file_name
 from turngrid.experiments.evaluation import stage, tables
-from turngrid.experiments.evaluation.policies import PolicyError, PolicyRef, policies, trained_on
+from turngrid.experiments.evaluation.policies import PolicyRef, policies, trained_on
 from turngrid.experiments.evaluation.result import results_of
 from turngrid.records.damage import discard_files
-from turngrid.records.process.exit_codes import command, own_words, say
+from turngrid.records.process.exit_codes import Refusal, command, own_words, say
 from turngrid.records.run_folder import OUTPUT_KEYS, held
 from turngrid.rollouts.chat_policy import ChatPolicy, Endpoint, EndpointError
 from turngrid.rollouts.episode import Episode
@@ -87,7 +87,7 @@ def _endpoint(options: Options) -> Endpoint | None:
     if options.endpoint:
         return Endpoint(options.endpoint, options.endpoint_model, options.key_env, tools=options.endpoint_tools)
     if options.endpoint_model or options.key_env or options.endpoint_tools:
-        raise PolicyError("endpoint_model=, key_env= and endpoint_tools= belong to endpoint=URL")
+        raise Refusal("endpoint_model=, key_env= and endpoint_tools= belong to endpoint=URL")
     return None
 
 
@@ -96,7 +96,7 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
 
     Raises:
         ConfigError: a check refuses the config.
-        PolicyError: a policy was trained on another environment, and no environment is typed.
+        Refusal: a policy was trained on another environment, and no environment is typed.
     """
     config = compose(overrides)
     if config.env.get("tasks") and not config.eval.tasks:
@@ -113,7 +113,7 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
     chosen = any(item.split("=")[0] in ("env", "env.name", "eval.tasks") for item in overrides)
     other = next((word for word in words if (trained_on(word) or config.env.name) != config.env.name), None)
     if other and not chosen:
-        raise PolicyError(f"{other} was trained on env={trained_on(other)}; type that, or env={config.env.name}")
+        raise Refusal(f"{other} was trained on env={trained_on(other)}; type that, or env={config.env.name}")
     return config
 
 
@@ -127,10 +127,9 @@ def hold(run: Run, asked: Sequence[PolicyRef], at_once: int) -> str:
 
     Raises:
         TaskError: an evaluation set cannot be filled.
-        PolicyError: a policy cannot run these games.
         EndpointError: an endpoint does not answer.
         StageFailed: the process of the checkpoints failed.
-        Refusal: another process is using the folder.
+        Refusal: a policy cannot run these games, or another process is using the folder.
     """
     with held(run.folder):
         if run.config.fresh:
@@ -181,9 +180,8 @@ def _report(folder: Path, asked: Sequence[PolicyRef], settings: Sequence[Evaluat
 
     evaluations, paired, ratings = results_of(settings, by_policy)
     rows = [{name: getattr(candidate, name) for name in ("label", "kind", "name", "path")} for candidate in asked]
-    result = {"folder": str(folder), "policies": rows, "matrix": [asdict(item) for item in evaluations]}
-    result |= {"comparisons": [asdict(item) for item in paired], "ratings": [asdict(item) for item in ratings]}
-    write_whole(folder / "result.json", json.dumps(result, indent=2, sort_keys=True) + "\n")
+    result = {"folder": str(folder), "policies": rows, "matrix": evaluations, "comparisons": paired, "ratings": ratings}
+    write_whole(folder / "result.json", json.dumps(result, indent=2, sort_keys=True, default=asdict) + "\n")
     shown = [tables.success_table(evaluations), *tables.matches_table(evaluations), tables.manner_table(evaluations)]
     shown += [*tables.ratings_table(ratings), *tables.comparisons_table(paired)]
     return f"{tables.plain_text(shown)}result: {folder / 'result.json'}"
@@ -203,7 +201,7 @@ async def _roll_out_in_text(
                     without = [spec.task.key for spec in specs if not spec.task.expert_plan]
                     if candidate.kind == "expert" and without:
                         few = f"{len(without)} of {len(specs)} games have no expert plan, first: {without[0]}"
-                        raise PolicyError(f"expert: {few}")
+                        raise Refusal(f"expert: {few}")
                     several, seed = at_once if candidate.endpoint else SCRIPTED_AT_ONCE, run.eval.seed
                     async with acting(run, candidate, item) as policy:
                         episodes = await stage.roll_out_in_text(policy, specs, pool, several, bar.update, seed)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from turngrid.envs.utils.files import write_whole
-from turngrid.records.files.json_lines import write_lines
 
 
 @dataclass(frozen=True)
@@ -84,11 +83,3 @@ def tokens_of(rows: Sequence[tuple[Sequence[int], Sequence[int]]]) -> str:
     """Return a hash of rows, each of prompt and response ids."""
     text = json.dumps([[list(prompt), list(response)] for prompt, response in rows])
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-
-
-def write_replayed(path: Path, replayed: Iterable[Replayed]) -> None:
-    write_lines(path, map(asdict, replayed))
-
-
-def read_replayed(path: Path) -> list[Replayed]:
-    return [Replayed(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]

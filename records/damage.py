@@ -7,8 +7,7 @@ import json
 from pathlib import Path
 
 from turngrid.records.files.checkpoints import flaw_at, flaw_in, folder_of, is_sealed, newest, seal, steps
-from turngrid.records.files.json_lines import whole_lines
-from turngrid.records.metrics import read_metrics
+from turngrid.records.files.json_lines import read_lines, whole_lines
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder
 
@@ -89,7 +88,7 @@ def _checkpoints(folder: Path) -> list[str]:
 
 def _damaged_record(rl: RlFolder, last: int) -> tuple[int, str] | None:
     """Return the first step up to ``last`` with damaged metrics or episodes, and the damage."""
-    metrics = {line["step"]: line for line in read_metrics(rl.metrics)}
+    metrics = {line["step"]: line for line in read_lines(rl.metrics)}
     for step in range(1, last + 1):
         if step not in metrics:
             return step, f"rl/metrics.jsonl lacks step {step}"

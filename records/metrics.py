@@ -1,15 +1,14 @@
-"""Read and write a run's metrics: one JSON line a step, without duplicates after a resume.
+"""A run's metrics: one JSON line a step, without duplicates after a resume.
 
 All logs and trackers have the names of ``FAMILIES`` (docs/tracking.md).
 """
 
-import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from turngrid.records.files.json_lines import append_line, read_lines
+from turngrid.records.files.json_lines import append_line
 
 FAMILIES = (
     *("success", "reward", "shaping", "credit", "rollout", "budget", "timing", "mismatch", "reasoning"),
@@ -46,11 +45,6 @@ RENAMED: Mapping[str, str] = {
 def append_metrics(path: Path, step: int, metrics: Mapping[str, Any]) -> None:
     """Append a step's line, flushed to disk; verl's own ``file`` logger truncates at a resume."""
     append_line(path, {"step": step, **plain(metrics)})
-
-
-def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the whole lines; a kill may have cut one short."""
-    return (json.loads(line) for line in read_lines(path))
 
 
 def plain(metrics: Mapping[str, Any]) -> dict[str, Any]:

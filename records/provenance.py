@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -38,7 +37,7 @@ class Attempt:
     def record(self, path: Path) -> tuple[str, ...]:
         """Append this attempt to the record; return a line for each change since the last."""
         attempts, lines = read_attempts(path), []
-        append_line(path, asdict(self))
+        append_line(path, self)
         before = attempts[-1] if attempts else self
         if self.commit != before.commit:
             lines.append(f"this run was started at commit {_short(before.commit)} and goes on at {_short(self.commit)}")
@@ -49,12 +48,6 @@ class Attempt:
         return tuple(lines)
 
 
-def first_started(folder: Path) -> int:
-    """Return when the run was first started, in Unix seconds; 0 if that is not recorded."""
-    attempts = read_attempts(folder / ATTEMPTS)
-    return int(attempts[0].started) if attempts else 0
-
-
 def last_attempt(folder: Path) -> Attempt | None:
     """Return the newest recorded start; None if there is none."""
     return next(iter(reversed(read_attempts(folder / ATTEMPTS))), None)
@@ -62,7 +55,7 @@ def last_attempt(folder: Path) -> Attempt | None:
 
 def read_attempts(path: Path) -> list[Attempt]:
     """Return every whole line; a kill may have cut one short."""
-    return [Attempt(**json.loads(line)) for line in read_lines(path)]
+    return [Attempt(**line) for line in read_lines(path)]
 
 
 def _short(commit: str | None) -> str:

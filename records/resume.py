@@ -12,8 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from turngrid.records.files import checkpoints
-from turngrid.records.files.json_lines import write_lines
-from turngrid.records.metrics import read_metrics
+from turngrid.records.files.json_lines import read_lines, write_lines
 
 TURNS = ".turns"  # in the folder of a step: a byte for each sampled turn of an unfinished episode
 SECONDS = 1.0  # seconds between two writes of a process, since the folder may be on a slow disk
@@ -68,7 +67,7 @@ def discard_beyond_checkpoint(rl: RlFolder) -> int:
         folder: [p for p in _entries(folder) if not p.stem.isdigit() or int(p.stem) > step or p.is_dir()]
         for folder in (rl.episodes, rl.credit, rl.replayed, rl.validation, rl.library)
     }
-    lines = list(read_metrics(rl.metrics))
+    lines = read_lines(rl.metrics)
     if any(late.values()) or any(line["step"] > step for line in lines):
         attempt = rl.new_attempt()
         for folder, paths in late.items():

@@ -56,13 +56,17 @@ def outside_identity() -> tuple[str, ...]:
     return tuple(sorted(key for key in keys if key.split(".")[0] not in WHERE_AND_HOW or key in WHERE_AND_HOW))
 
 
-def flattened(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the leaves with their dotted keys; a list is a leaf."""
-    if not isinstance(node, dict) or not node:
-        yield prefix.removesuffix("."), node
-        return
-    for key, value in node.items():
-        yield from flattened(value, f"{prefix}{key}.")
+def dotted(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield nodes and leaves by their dotted keys."""
+    for name, value in node.items():
+        yield f"{prefix}{name}", value
+        if isinstance(value, dict):
+            yield from dotted(value, f"{prefix}{name}.")
+
+
+def flattened(node: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the leaves by their dotted keys; a list and an empty node are leaves."""
+    return ((key, value) for key, value in dotted(node) if not isinstance(value, dict) or not value)
 
 
 def identity(config: DictConfig) -> str:
@@ -213,9 +217,10 @@ def composed(run: Path) -> dict[str, Any]:
     """Return the run's recorded config, {} without one; Refusal if it is not YAML."""
     config = run / "config.yaml"
     try:
-        return (yaml.load(config.read_text(encoding="utf-8"), Loader=LOADER) if config.exists() else None) or {}
+        whole = yaml.load(config.read_text(encoding="utf-8"), Loader=LOADER) if config.exists() else None
     except yaml.YAMLError as error:
         raise Refusal(f"{config} is not YAML") from error
+    return whole if isinstance(whole, dict) else {}
 
 
 def put_aside(path: Path) -> None:

@@ -1,12 +1,10 @@
 """The stages of a run: their names in tables, and each one's seconds over all attempts."""
 
-import json
 import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from turngrid.records.files.json_lines import append_line, read_lines
 
@@ -35,7 +33,7 @@ def stage(folder: Path, name: str) -> Iterator[None]:
 def stage_seconds(folder: Path) -> dict[str, float]:
     """Return wall seconds by stage."""
     seconds: dict[str, float] = defaultdict(float)
-    for entry in _lines(folder):
+    for entry in read_lines(folder / FILE):
         seconds[entry["stage"]] += entry["seconds"]
     return dict(seconds)
 
@@ -45,8 +43,5 @@ def stage_ended(folder: Path) -> dict[str, float]:
 
     That is the end of its longest attempt: later attempts skip a finished stage.
     """
-    return {entry["stage"]: entry["ended"] for entry in sorted(_lines(folder), key=lambda entry: entry["seconds"])}
-
-
-def _lines(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in read_lines(folder / FILE)]
+    attempts = sorted(read_lines(folder / FILE), key=lambda entry: entry["seconds"])
+    return {entry["stage"]: entry["ended"] for entry in attempts}

@@ -14,7 +14,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from turngrid.records.metrics import numbers, plain, read_metrics
+from turngrid.records.files.json_lines import read_lines
+from turngrid.records.metrics import numbers, plain
 from turngrid.records.provenance import last_attempt
 
 TAG_LETTERS, ID_LETTERS = 64, 80  # W&B refuses longer tags; ids are in its URLs and folders
@@ -47,14 +48,11 @@ class StageRun:
 
     def is_logged(self) -> bool:
         """Return whether trackers have the evaluation; other stages need no mark."""
-        return not self.trackers or self._mark.exists()
-
-    def mark_logged(self) -> None:
-        """Record that the trackers have every line. A kill before this repeats the logging."""
-        self._mark.touch()
+        return not self.trackers or self.mark.exists()
 
     @property
-    def _mark(self) -> Path:
+    def mark(self) -> Path:
+        """The file that exists once trackers have every line; a kill before that logs again."""
         return Path(self.folder) / self.stage / ".tracked"
 
 
@@ -188,7 +186,7 @@ class Wandb(Tracker):
 def steps_before(run: StageRun) -> int:
     """Return the number of W&B steps of the stages before; an evaluation's steps begin with 0."""
     logs = [Path(run.folder) / stage / "metrics.jsonl" for stage in STAGES[: STAGES.index(run.stage)]]
-    last = [max((line["step"] for line in read_metrics(log)), default=0) for log in logs]
+    last = [max((line["step"] for line in read_lines(log)), default=0) for log in logs]
     return sum(last) + (run.stage == "evaluation")
 
 

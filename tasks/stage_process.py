@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 
 from turngrid.envs.utils import stacks
 from turngrid.records.process.child import VLLM_ON_CPU, run_child
-from turngrid.records.provenance import first_started, last_attempt
+from turngrid.records.provenance import ATTEMPTS, last_attempt, read_attempts
 from turngrid.records.run_folder import trains_rl
 from turngrid.records.tracking import ID_LETTERS, TAG_LETTERS, TRACKERS, StageRun
 from turngrid.tasks.run import Run
@@ -69,13 +69,14 @@ def stage_variables(run: Run) -> dict[str, str]:
 def tracked(run: Run, stage: str) -> StageRun:
     """Return the stage as a run in trackers."""
     tracking, trainer, folder = run.config.tracking, run.config.trainer, run.folder
+    attempts = read_attempts(folder / ATTEMPTS)
     return StageRun(
         folder=str(folder),
         stage=stage,
         project=str(trainer.project_name),
         name=str(tracking.get("run_name") or folder.name),
         group=str(tracking.get("group") or folder.name),
-        id=f"{folder.name[-ID_LETTERS:]}-{first_started(folder)}",
+        id=f"{folder.name[-ID_LETTERS:]}-{int(attempts[0].started) if attempts else 0}",
         tags=_tags(run),
         trackers=[name for name in trainer.logger if name in TRACKERS],
         offline=bool(tracking.get("offline", False)),

@@ -1,6 +1,5 @@
 """The file of results, a line for each correction in each cell, and the tables made of it."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -77,7 +76,7 @@ def line(key: Key, found: Figures) -> dict[str, Any]:
 
 def read(file: Path) -> dict[Key, Figures]:
     """Return what was measured; a later line replaces an earlier one."""
-    return dict(map(_parsed, map(json.loads, read_lines(file))))
+    return dict(map(_parsed, read_lines(file)))
 
 
 def _parsed(record: dict[str, Any]) -> tuple[Key, Figures]:

@@ -74,17 +74,17 @@ def bad_evaluation(run: Run) -> Iterator[str]:
 
 
 def bad_opponents(run: Run) -> Iterator[str]:
-    asked = run.opponents
+    asked, given = run.opponents, f"eval.opponents=[{','.join(run.opponents)}]"
     for env in dict.fromkeys(name for name, _ in tested(run)):
         known = run.of_environment(env).environment.opponents
         if unknown := next((name for name in asked if known and name not in (*known, START)), None):
             reason = f"{unknown} is none of {', '.join((*known, START))}"
-            yield f"eval.opponents=[{','.join(asked)}]: {reason}; use eval.opponents=[{known[0]}]"
+            yield f"{given}: {reason}; use eval.opponents=[{known[0]}]"
     if asked[0] == START:
         reason = "the first one is that of training and validation too, which have no second model"
-        yield f"eval.opponents=[{','.join(asked)}]: {reason}; use eval.opponents=[{RANDOM},{START}]"
+        yield f"{given}: {reason}; use eval.opponents=[{RANDOM},{START}]"
     if START in asked and through_servers(run):
-        yield f"eval.opponents=[{','.join(asked)}]: rollout servers have one model; use eval.servers=false"
+        yield f"{given}: rollout servers have one model; use eval.servers=false"
 
 
 def too_few_turns(run: Run) -> Iterator[str]:

@@ -8,6 +8,7 @@ from turngrid.config.prompts import ON_CPUS
 from turngrid.config.values.values import shown
 from turngrid.records.models import gpus
 from turngrid.records.models.locate import ModelError, environments_of, resolve_model
+from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.run_folder import name_parts
 from turngrid.tasks.run import Run
 
@@ -20,7 +21,7 @@ def estimate_gpu(run: Run) -> Iterator[str]:
     config = run.config
     try:
         gpus.parse(config.estimate_gpu or "H100")
-    except gpus.GpuError as error:
+    except Refusal as error:
         yield str(error)
     if config.estimate_gpu and config.trainer.device == "cpu":
         cluster = config.cluster.name

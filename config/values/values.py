@@ -11,11 +11,11 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 
 from turngrid.config import base
 from turngrid.config.errors import ConfigError
-from turngrid.config.nodes import dotted
 from turngrid.config.values import verl_limits
 from turngrid.config.values.limits import TYPES, Limit, Range, Types, Word, Words
 from turngrid.config.values.verl_limits import verl_keys
 from turngrid.envs.utils.names import meant
+from turngrid.records.run_folder import dotted
 from turngrid.tasks.schema import NODES, Top
 
 Limits = Mapping[str, Limit]

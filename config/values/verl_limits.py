@@ -20,8 +20,8 @@ from omegaconf import OmegaConf
 from turngrid.algorithms.registry import ALGORITHMS, LOSS_MODE, ON_TURNS, words
 from turngrid.config import base
 from turngrid.config.asynchronous import MODES
-from turngrid.config.nodes import dotted
 from turngrid.config.values.limits import WORD, Bounds, Limit, Only, Range, Types, Word, Words
+from turngrid.records.run_folder import dotted
 
 FILE = Path(__file__).with_name("verl_schema.json")
 SCHEMA: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))

@@ -15,8 +15,9 @@ from turngrid.experiments.cost_estimate.amounts import GAMES, STEPS, Amounts, am
 from turngrid.experiments.cost_estimate.memory import Devices, demand, devices, problems
 from turngrid.experiments.evaluation.tables import plain_text
 from turngrid.experiments.tables import duration
-from turngrid.records.models.gpus import GB, GpuError
+from turngrid.records.models.gpus import GB
 from turngrid.records.models.shape import Shape, shape_of
+from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.run_folder import run_name
 from turngrid.tasks.run import Run
 
@@ -65,7 +66,7 @@ def make(run: Run) -> tuple[str, list[str]]:
         check_gpus(run.config)
     elif shape is None:
         path = run.model.path
-        raise GpuError(f"estimate_gpu needs a model of known size: model.path={path} has no config.json here")
+        raise Refusal(f"estimate_gpu needs a model of known size: model.path={path} has no config.json here")
     where, rows, reasons = devices(run), [*_amounts(run, wanted)], []
     for key, folder, needed in disk(run, wanted, shape):
         free = shutil.disk_usage(next(part for part in (folder, *folder.parents) if part.exists())).free

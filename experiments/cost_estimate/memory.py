@@ -71,14 +71,14 @@ class Devices:
 def devices(run: Run) -> Devices | None:
     """Return the run's devices; None if the memory of its GPUs is not known."""
     config = run.config
-    if config.trainer.device == "cpu" and not config.estimate_gpu:
-        return Devices("this machine", 1, USABLE * psutil.virtual_memory().total)
-    name, number = machine.name_of(config), int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
     if config.estimate_gpu:
-        name, number = gpus.parse(config.estimate_gpu)
-    elif not machine.is_known(config):
+        return Devices(*gpus.parse(config.estimate_gpu))
+    if config.trainer.device == "cpu":
+        return Devices("this machine", 1, USABLE * psutil.virtual_memory().total)
+    if machine.here() is None and OmegaConf.is_interpolation(config.cluster, "gpu_memory_gb"):
         return None
-    return Devices(name, number, gpus.memory(name))
+    size = int(config.cluster.gpu_memory_gb or (machine.here() or machine.USUAL * GB) / GB)
+    return Devices(f"{size}GB", int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes), size * GB)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from turngrid.experiments.credit_quality.methods import STANDARD, Method, critic
 from turngrid.experiments.credit_quality.results import episodes_page, markdown, results, summary
 from turngrid.experiments.credit_quality.study import Size, study_of
 from turngrid.experiments.evaluate import composed
-from turngrid.experiments.evaluation.policies import PolicyError, PolicyRef, policies
+from turngrid.experiments.evaluation.policies import PolicyRef, policies
 from turngrid.experiments.tables import listed
 from turngrid.records.process.exit_codes import Refusal, command, own_words, say
 from turngrid.records.run_folder import held
@@ -81,7 +81,7 @@ def asked(words: Sequence[str], overrides: list[str]) -> tuple[PolicyRef, list[s
     run = Run(composed(words, overrides))
     try:
         return policies(words, None, run)[0], overrides, run
-    except PolicyError as error:
+    except Refusal as error:
         raise Refusal(f"{error}{meant(words[0], models)}") from error
 
 

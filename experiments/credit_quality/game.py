@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import Observation, StepResult, TaskRef
@@ -174,11 +174,8 @@ class MeasuredGame:
         return len(self.episodes) >= samples and all(continued)
 
 
-class Rollouts(Protocol):
-    """A policy that runs episodes of one game."""
-
-    async def roll_out(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
-        """Return the episodes in the order of the specs; EnvError if the environment fails."""
+# Returns episodes of one game in the order of their specs; raises EnvError if the environment fails
+Rollouts = Callable[[Sequence[EpisodeSpec], GameTree], Awaitable[list[Episode]]]
 
 
 @dataclass(frozen=True)
@@ -194,7 +191,7 @@ class Measurement:
         """Run the missing screening episodes."""
         specs = [self._spec("screened", number) for number in range(len(game.screened), samples)]
         with closing(GameTree(self.make, self.spec.task)) as tree:
-            game.screened += await self.rollouts.roll_out(specs, tree)
+            game.screened += await self.rollouts(specs, tree)
 
     async def measure(self, game: MeasuredGame, samples: int, k: int) -> None:
         """Run the missing episodes and the ``k`` continuations of each prefix.
@@ -206,17 +203,14 @@ class Measurement:
         missing = range(len(game.episodes), samples)
         with closing(GameTree(self.make, self.spec.task)) as tree:
             specs = [replace(self.spec, sample=number) for number in missing]
-            game.episodes += await self.rollouts.roll_out(specs, tree)
+            game.episodes += await self.rollouts(specs, tree)
             received = (chain.from_iterable(t.received for t in game.episodes[n].played_turns) for n in missing)
             for actions in set(map(tuple, received)):
                 tree.check(actions)
             for key, (episode, turns) in prefixes(game.episodes[:samples]).items():
                 values = game.values.setdefault(key, [])
                 continuations = [self.continuation(episode, turns, number) for number in range(len(values), k)]
-                for after in await self.rollouts.roll_out(continuations, tree):
-                    if keys(after)[: turns + 1] != keys(episode)[: turns + 1]:
-                        raise RuntimeError(f"{game.key}: a continuation does not begin with its prefix")
-                    values.append(score(after, self.reward))
+                values += [score(after, self.reward) for after in await self.rollouts(continuations, tree)]
 
     def continuation(self, episode: Episode, turns: int, number: int) -> EpisodeSpec:
         """Return the spec of continuation ``number`` of the episode's first ``turns`` turns.

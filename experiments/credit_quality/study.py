@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,7 @@ from turngrid.tasks.splits import read_tasks
 if TYPE_CHECKING:
     from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 
+Work = Callable[[Measurement, MeasuredGame], Coroutine[Any, Any, None]]
 LOW, HIGH = 0.1, 0.9  # share of a suitable game's screening episodes that is won
 
 
@@ -70,9 +71,9 @@ class Study:
     def rollouts(self) -> Rollouts:
         policy, seed = self.policy, self.run.seed
         if policy.kind == "expert":
-            return TextRollouts(NoisyExpert(self.noise, seed))
+            return partial(in_text, NoisyExpert(self.noise, seed))
         if policy.kind == "random":
-            return TextRollouts(RandomPolicy(seed))
+            return partial(in_text, RandomPolicy(seed))
         import torch  # this and the next import take seconds
 
         from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
@@ -105,7 +106,7 @@ class Study:
         unmeasured = [task for task in tasks if not self.read(task).known(size.samples, size.k)]
         if unmeasured:
             say(f"{len(unmeasured)} games x {size.samples} samples, {size.k} continuations of each prefix")
-        self._each("measure", unmeasured, size.samples, size.k)
+        self._each("measure", unmeasured, lambda one, game: one.measure(game, size.samples, size.k))
         return [self.read(task) for task in tasks]
 
     def _screened(self, size: Size) -> list[TaskRef]:
@@ -113,7 +114,8 @@ class Study:
         step, taken = 2 * size.tasks if size.screen else size.tasks, []
         for first in range(0, len(self.games), step):
             part = self.games[first : first + step]
-            self._each("screen", [task for task in part if len(self.read(task).screened) < size.screen], size.screen)
+            unscreened = [task for task in part if len(self.read(task).screened) < size.screen]
+            self._each("screen", unscreened, lambda one, game: one.screen(game, size.screen))
             taken += [task for task in part if size.takes(self.read(task))]
             if len(taken) >= size.tasks:
                 return taken[: size.tasks]
@@ -122,14 +124,14 @@ class Study:
             f"{size.screen} other episodes; use a smaller tasks=, a larger eval.games=, or screen=0"
         )
 
-    def _each(self, what: str, tasks: Sequence[TaskRef], *numbers: int) -> None:
-        """Call ``screen`` or ``measure`` of each game's ``Measurement``, and save the game."""
+    def _each(self, what: str, tasks: Sequence[TaskRef], work: Work) -> None:
+        """Do the work on each game with its ``Measurement``, and save the game."""
         with ticking_bar(total=len(tasks), desc=what, unit="game", disable=not tasks) as bar:
             for task in tasks:
                 spec = self.run.spec(task, self.run.max_turns)
                 measurement = Measurement(self.rollouts, self._make, spec, self.run.reward.name)
                 game = self.read(task)
-                asyncio.run(getattr(measurement, what)(game, *numbers))
+                asyncio.run(work(measurement, game))
                 game.write(self.file(task))
                 bar.update()
 
@@ -158,17 +160,12 @@ def study_of(run: Run, policy: PolicyRef, noise: float) -> Study:
     return Study(replace(run, folder=folder), policy, noise)
 
 
-@dataclass
-class TextRollouts:
-    """A policy that answers in text."""
-
-    policy: Policy
-
-    async def roll_out(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
-        episodes = [await run_episode(self.policy, await tree.open(), spec, None) for spec in specs]
-        for episode in episodes:  # one action token a turn, for methods to credit, and one context token
-            episode.turns = [replace(turn, action_ids=[0], context_ids=[0]) for turn in episode.turns]
-        return episodes
+async def in_text(policy: Policy, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
+    """Run episodes of a policy that answers in text."""
+    episodes = [await run_episode(policy, await tree.open(), spec, None) for spec in specs]
+    for episode in episodes:  # one action token a turn, for methods to credit, and one context token
+        episode.turns = [replace(turn, action_ids=[0], context_ids=[0]) for turn in episode.turns]
+    return episodes
 
 
 @dataclass(frozen=True)
@@ -202,7 +199,7 @@ class ModelRollouts:
         self._tree: GameTree | None = None  # the game of the answers
         self._answers: dict[tuple[bytes, int], Sample] = {}  # by prompt and seed
 
-    async def roll_out(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
+    async def __call__(self, specs: Sequence[EpisodeSpec], tree: GameTree) -> list[Episode]:
         if tree is not self._tree:
             self._tree, self._answers = tree, {}
         lockstep = LockstepBatch(len(specs), self._answer)

@@ -102,7 +102,7 @@ def _where(rl: RlFolder, alarm: Alarm) -> str:
         if matches := TURNS.get(alarm.name):
             return _most(episodes, matches)
         return _largest(rl, alarm.step, episodes) if alarm.name in UPDATES else ""
-    except (OSError, ValueError, DamagedEpisodes):  # a damaged or missing record
+    except (OSError, ValueError, IndexError, DamagedEpisodes):  # a damaged or missing record
         return ""
 
 
@@ -129,13 +129,11 @@ def _largest(rl: RlFolder, step: int, episodes: Sequence[Episode]) -> str:
     size, line, token = max(tokens, default=(0.0, 0, 0))
     if not size:
         return ""
-    episode, before = episodes[line], 0
-    for number, turn in enumerate(episode.turns, 1):
-        if token < before + len(turn.action_ids):
-            place = f"turn {number}, token {token - before + 1}"
-            return f"the largest advantage, {size:.3g}, is in {place} of episode {line + 1} ({episode.task})"
-        before += len(turn.action_ids)
-    return ""
+    episode = episodes[line]
+    places = [(turn, place) for turn, own in enumerate(episode.turns, 1) for place in range(len(own.action_ids))]
+    turn, place = places[token]
+    where = f"turn {turn}, token {place + 1} of episode {line + 1} ({episode.task})"
+    return f"the largest advantage, {size:.3g}, is in {where}"
 
 
 if __name__ == "__main__":

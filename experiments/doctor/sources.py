@@ -83,10 +83,9 @@ def _of_file(path: Path) -> Source:
         raise Refusal(f"{path}: {NO_READER}")
     if "tfevents" in path.name:
         return _of_events(path)
-    source = Source("a CSV" if path.suffix == ".csv" else "a file of JSON lines")
-    lines = _of_csv(path, source.skipped) if path.suffix == ".csv" else _of_json(path, source.skipped)
-    for line in lines:
-        source.curves.append(line)
+    kind, lines = ("a CSV", _of_csv) if path.suffix == ".csv" else ("a file of JSON lines", _of_json)
+    source = Source(kind)
+    source.curves = Curves.of(lines(path, source.skipped))
     return source
 
 
@@ -94,9 +93,8 @@ def _of_run(folder: Path) -> Source:
     """Read a run of turngrid; limits are those of its config."""
     rl, config = RlFolder(folder), composed(folder)
     of_groups = algorithm(config["algo"]["name"]).needs_group if config else True
-    source = Source("a run folder", Curves(of_groups), limits_of(config.get("health") or {}), rl=rl)
-    for line in _of_json(rl.metrics, source.skipped):
-        source.curves.append(line)
+    source = Source("a run folder", limits=limits_of(config.get("health") or {}), rl=rl)
+    source.curves = Curves.of(_of_json(rl.metrics, source.skipped), of_groups)
     return source
 
 
@@ -171,6 +169,5 @@ def _of_events(path: Path) -> Source:
     for tag in events.Tags()[SCALARS]:
         for event in events.Scalars(tag):
             lines.setdefault(event.step, {"step": event.step})[family_name(tag)] = event.value
-    for step in sorted(lines):
-        source.curves.append(lines[step])
+    source.curves = Curves.of(lines[step] for step in sorted(lines))
     return source

@@ -26,10 +26,6 @@ SCRIPTED = ("expert", "random")
 WORDS = ("base", *SCRIPTED)
 
 
-class PolicyError(Refusal):
-    """The policy does not exist or cannot be evaluated; the message is one line."""
-
-
 @dataclass(frozen=True)
 class PolicyRef:
     """A requested policy."""
@@ -56,21 +52,21 @@ def policies(words: Sequence[str], endpoint: Endpoint | None, run: Run) -> list[
     """Return the policies that ``run`` is asked to evaluate, in order, an endpoint last.
 
     Raises:
-        PolicyError: a name is unknown or repeated, or no policy is named.
+        Refusal: a name is unknown or repeated, or no policy is named.
         ModelError: a folder holds no model.
     """
     candidates = [each for word in words for each in _with_library(_policy(word, run), run.eval.library)]
     if endpoint is not None:
         if endpoint.tools and not run.prompt.calls:
-            raise PolicyError("endpoint_tools=true offers the functions of an environment: add prompt=tool_call")
+            raise Refusal("endpoint_tools=true offers the functions of an environment: add prompt=tool_call")
         identity = f"{endpoint.url} {endpoint.model}{' by tools' * endpoint.tools}"
         chat = ChatSettings(run.chat.kwargs)
         candidates.append(PolicyRef(endpoint.model, "endpoint", identity, endpoint=endpoint, chat=chat))
     if not candidates:
-        raise PolicyError(f"which policy? name a run folder, a model folder, {', '.join(WORDS)}, or endpoint=URL")
+        raise Refusal(f"which policy? name a run folder, a model folder, {', '.join(WORDS)}, or endpoint=URL")
     names = [candidate.name for candidate in candidates]
     if twice := next((candidate.label for candidate in candidates if names.count(candidate.name) > 1), None):
-        raise PolicyError(f"{twice} is named twice")
+        raise Refusal(f"{twice} is named twice")
     labels = [candidate.label for candidate in candidates]  # rows of a table: equal ones get the digits of their names
     again = [candidate.name if labels.count(candidate.label) > 1 else candidate.label for candidate in candidates]
     return [replace(candidate, label=label) for label, candidate in zip(again, candidates, strict=True)]
@@ -85,7 +81,7 @@ def _policy(word: str, run: Run) -> PolicyRef:
         check_hub(path)
         return PolicyRef(f"base {model.name}", "checkpoint", _contents(path), path, chat=run.chat)
     if local_folder(word) is None and "/" not in word and not word.startswith(("asset:", "packaged:")):
-        raise PolicyError(
+        raise Refusal(
             f"no policy {word}{meant(word, WORDS)} (choices: a run folder, a model folder, {', '.join(WORDS)})"
         )
     if Path(word).parts[0] == str(run.config.output_dir):
@@ -94,11 +90,11 @@ def _policy(word: str, run: Run) -> PolicyRef:
         path = resolve_model(word, cache_root())
         check_hub(path)
     except ModelError as error:
-        raise PolicyError(str(error).replace("model.path=", "")) from error
+        raise Refusal(str(error).replace("model.path=", "")) from error
     trained = _run_of(word)
     for own, asked in zip(_rendering(trained), _rendering(run), strict=True) if trained else ():
         if own != asked:
-            raise PolicyError(f"{word} was trained with {own}: evaluate it with the same")
+            raise Refusal(f"{word} was trained with {own}: evaluate it with the same")
     chat = run.chat.over(trained.chat if trained else ChatSettings())
     return PolicyRef(_label(word), "checkpoint", _contents(path), path, chat=chat)
 

@@ -1,10 +1,6 @@
 """The evaluation's process: checkpoints run the test games, and trackers get the results.
 
-    python -P -m turngrid.experiments.evaluation.process CONFIG.yaml
-
-``CONFIG.yaml`` is the run's config with ``run.folder``, ``run.policies`` (a list of {name, path,
-chat, library}), ``run.models`` (opponents that are models: name to path) and ``run.tracked``.
-Episodes that are on disk are kept.
+``stage.process_config`` makes its config. Episodes that are on disk are kept.
 """
 
 from __future__ import annotations
@@ -101,7 +97,7 @@ def log_evaluation(run: Run, policies: Sequence[str]) -> None:
             metrics |= success_by_type(episodes[policy], f"success/test/{names[item.label]}/by_type/")
         trackers.log(step, metrics)
     trackers.finish()
-    stage_run.mark_logged()
+    stage_run.mark.touch()
 
 
 def set_names(settings: Sequence[EvaluationSetting]) -> dict[str, str]:

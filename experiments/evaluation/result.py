@@ -102,16 +102,12 @@ class State(StrEnum):
 
 def state(folder: Path) -> State:
     """Return the state read from the run's folder, the only trace of a job on another machine."""
-    with suppress(DamagedResult):
+    with suppress(Refusal):
         if RunResult.read(folder):
             return State.FINISHED
     if read_failure(folder):
         return State.FAILED
     return State.UNFINISHED if (folder / ATTEMPTS).exists() else State.NOT_STARTED
-
-
-class DamagedResult(Refusal):
-    """A result cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -150,14 +146,14 @@ class RunResult:
 
     @classmethod
     def read(cls, folder: Path) -> RunResult | None:
-        """Return a run's result, None before its end; raise DamagedResult if it is damaged."""
+        """Return a run's result, None before its end; raise Refusal if it is damaged."""
         path = folder / FILE
         if not path.exists():
             return None
         try:
             return msgspec.json.decode(path.read_bytes(), type=cls)
         except msgspec.DecodeError as error:
-            raise DamagedResult(f"{path} cannot be read; the same command makes it again") from error
+            raise Refusal(f"{path} cannot be read; the same command makes it again") from error
 
 
 def results_of(

@@ -66,7 +66,7 @@ def evaluate(run: Run, checkpoints: Sequence[Checkpoint], tracked: bool = False)
 
 
 def process_config(run: Run, checkpoints: Sequence[Checkpoint], tracked: bool) -> DictConfig:
-    """Return the config of the evaluation's process."""
+    """Return the run's config with ``policies``, opponents' ``models`` by name, and ``tracked``."""
     rows = [{**asdict(one), "chat": asdict(one.chat or run.chat)} for one in checkpoints]
     before = [one.path for one in checkpoints if one.name in BEFORE_RL]
     return run.for_process(policies=rows, models={START: before[-1]} if before else {}, tracked=tracked)

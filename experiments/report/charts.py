@@ -16,6 +16,7 @@ from turngrid.records.statistics import WINDOW
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 ACROSS = 3  # panels side by side
 MOST_LINES = 8  # in a panel of metrics: as many as there are colours
@@ -89,33 +90,40 @@ def draw_panels(name: str, panels: Sequence[Panel], by: str = "") -> str:
         by: a column of the lines' data; "" for the step.
     """
     from matplotlib import rc_context
-    from matplotlib.figure import Figure
 
-    names = list(dict.fromkeys(line for panel in panels for line in panel.lines))
-    success, across = name.startswith("curves"), min(ACROSS, len(panels))
-    down, text = -(-len(panels) // across), StringIO()
+    text = StringIO()
     with rc_context({"svg.hashsalt": name}, fname=STYLE):
-        width, height = 9.6 if across > 1 else 7.6, 3.1 if success else 1.9
-        figure = Figure(figsize=(width, 0.6 + height * down), layout="constrained")
-        grid = figure.subplots(down, across, squeeze=False, sharey=success)
-        for axes in list(grid.flat)[len(panels) :]:
-            axes.set_visible(False)
-        for axes, panel in zip(grid.flat, panels, strict=False):
-            for setting, line in panel.lines.items():
-                _line(axes, setting, line, names.index(setting), by, 100 if success else 1)
-            axes.set(title=panel.title, ylabel=panel.unit, xlabel="training episodes" if by else "RL step")
-            axes.locator_params(nbins=4, integer=True, axis="x")
-            if success:
-                axes.set_ylim(bottom=0)
-                axes.label_outer()
-        if len(names) > 1:
-            entries = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in grid.flat]
-            handles = {label: handle for pairs in entries for handle, label in pairs}
-            figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(handles)))
+        figure = _figure(panels, by, success=name.startswith("curves"))
         figure.savefig(text, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     body, label = text.getvalue(), escape(f"{name.replace('-', ' by ')} of each setting")
     named = f'<svg class="chart" role="img" data-chart="{name}" aria-label="{label}" '
     return body[body.index("<svg") :].replace("<svg ", named, 1)
+
+
+def _figure(panels: Sequence[Panel], by: str, success: bool) -> Figure:
+    """Draw a chart for each panel, with one legend; charts of success share their scale."""
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys(line for panel in panels for line in panel.lines))
+    across = min(ACROSS, len(panels))
+    down, width, height = -(-len(panels) // across), 9.6 if across > 1 else 7.6, 3.1 if success else 1.9
+    figure = Figure(figsize=(width, 0.6 + height * down), layout="constrained")
+    grid = figure.subplots(down, across, squeeze=False, sharey=success)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_visible(False)
+    for axes, panel in zip(grid.flat, panels, strict=False):
+        for setting, line in panel.lines.items():
+            _line(axes, setting, line, names.index(setting), by, 100 if success else 1)
+        axes.set(title=panel.title, ylabel=panel.unit, xlabel="training episodes" if by else "RL step")
+        axes.locator_params(nbins=4, integer=True, axis="x")
+        if success:
+            axes.set_ylim(bottom=0)
+            axes.label_outer()
+    if len(names) > 1:
+        entries = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in grid.flat]
+        handles = {label: handle for pairs in entries for handle, label in pairs}
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(handles)))
+    return figure
 
 
 def _line(axes: Axes, name: str, line: pd.DataFrame, index: int, by: str, scale: float) -> None:

@@ -169,8 +169,8 @@ def varying(runs: Sequence[ReportedRun]) -> list[str]:
     moving = [str(key) for key, count in _table(runs).nunique().items() if count > 1]
     seeds = {key for key in moving if all(run.settings.get(key) == run.seed for run in runs)}
     outside = tuple(f"{key}." for key in (*outside_identity(), "extend"))  # each seed extends a separate run
-    keys = sorted(key for key in moving if key not in seeds and not f"{key}.".startswith(outside))
-    return sorted(keys, key=lambda key: SHOWN.index(key) if key in SHOWN else len(SHOWN))
+    keys = [key for key in moving if key not in seeds and not f"{key}.".startswith(outside)]
+    return sorted(keys, key=lambda key: (SHOWN.index(key) if key in SHOWN else len(SHOWN), key))
 
 
 def _table(runs: Sequence[ReportedRun]) -> pd.DataFrame:

@@ -13,8 +13,8 @@ import pandas as pd
 
 from turngrid.experiments.evaluation.result import FILE as RESULT
 from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, State, state
+from turngrid.records.files.json_lines import read_lines
 from turngrid.records.health.alarms import Alarm, read_alarms
-from turngrid.records.metrics import read_metrics
 from turngrid.records.provenance import ATTEMPTS, Attempt, read_attempts
 from turngrid.records.resume import RlFolder
 from turngrid.records.run_folder import composed, flattened, read_failure
@@ -147,7 +147,7 @@ def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: i
     config = composed(folder)
     settings = dict(flattened(config)) if config else {}
     current = state(folder)
-    curve = curve_of(read_metrics(folder / "rl" / "metrics.jsonl"))
+    curve = curve_of(read_lines(folder / "rl" / "metrics.jsonl"))
     return ReportedRun(
         folder=folder,
         coordinates=coordinates or {},

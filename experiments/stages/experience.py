@@ -1,11 +1,6 @@
 """Early experience: sample alternatives to the expert's actions, and make SFT rows from them.
 
-The model samples in a separate process:
-
-    python -P -m turngrid.experiments.stages.experience CONFIG.yaml
-
-``CONFIG.yaml`` is the run's config with ``run.folder`` and ``run.model``. The process writes
-``episodes/alternatives.jsonl``.
+The model samples in a separate process, ``main``, which writes ``episodes/alternatives.jsonl``.
 """
 
 import asyncio

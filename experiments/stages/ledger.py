@@ -5,14 +5,13 @@ An episode that was not recorded is not charged.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from turngrid.records.files.json_lines import read_lines, write_lines
-from turngrid.records.metrics import read_metrics
+from turngrid.records.files.json_lines import read_lines
 from turngrid.records.models.locate import local_folder, run_of
 from turngrid.records.stages import stage_ended, stage_seconds
 from turngrid.rollouts.episode import Episode
@@ -47,10 +46,6 @@ def of_episodes(kind: str, step: int, episodes: list[Episode], units: float, **m
     tokens, seconds = sum(len(turn.action_ids) for turn in turns), sum(t.act_seconds + t.env_seconds for t in turns)
     games = len({episode.task for episode in episodes})
     return Entry(kind, step, len(episodes), float(units), tokens, seconds, **{"games": games, **more})
-
-
-def write_ledger(path: Path, entries: Iterable[Entry]) -> None:
-    write_lines(path, map(asdict, entries))
 
 
 def read_ledger(path: Path) -> list[Entry]:
@@ -149,7 +144,7 @@ def _clocks(run: Run, stage: str) -> dict[str, Any]:
 def _training(run: Run) -> Iterator[Entry]:
     rl, budget, samples = run.rl, run.budget, int(run.config.actor_rollout_ref.rollout.n)
     known: set[str] = set()
-    lines = {line["step"]: line for line in read_metrics(rl.metrics)}
+    lines = {line["step"]: line for line in read_lines(rl.metrics)}
     for path in sorted(rl.episodes.glob("*.jsonl")):
         step, episodes = int(path.stem), list(read_episodes(path))
         line = lines.get(step, {})
@@ -161,7 +156,7 @@ def _training(run: Run) -> Iterator[Entry]:
         if lost := int(line.get("rollout/failed_groups") or 0) * samples:
             cost = lost * float(budget.episode_cost)  # of groups lost to errors of the environment
             yield Entry("dropped_group", step, lost, 0.0, 0, 0.0, uncharged=cost)
-        if written := list(map(json.loads, read_lines(rl.library / path.name))):
+        if written := read_lines(rl.library / path.name):
             tokens = sum(text["tokens"] for text in written)
             yield Entry("written", step, len(written), 0.0, tokens, 0.0, note="texts of the policy for a library")
 

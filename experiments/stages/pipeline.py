@@ -13,9 +13,10 @@ from turngrid.envs.games.catalogue import cache_root
 from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, StageResult, results_of
 from turngrid.experiments.evaluation.stage import Checkpoint, evaluate, played
 from turngrid.experiments.stages import experience, rl, sft
-from turngrid.experiments.stages.ledger import Entry, ledger, spent, write_ledger
+from turngrid.experiments.stages.ledger import FILE as LEDGER
+from turngrid.experiments.stages.ledger import Entry, ledger, spent
+from turngrid.records.files.json_lines import read_lines, write_lines
 from turngrid.records.health.alarms import Curves, alarms
-from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import check_hub, resolve_model
 from turngrid.records.stages import WITHOUT_LIBRARY, stage, stage_seconds
 from turngrid.rollouts.episode import Episode
@@ -89,7 +90,7 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
     """Write the ledger and, last, ``result.json``, which marks the run as finished."""
     folder = run.folder
     entries, seconds, settings = ledger(run), stage_seconds(folder), evaluation_settings(run)
-    write_ledger(folder / "ledger.jsonl", entries)
+    write_lines(folder / LEDGER, entries)
 
     def by_checkpoint(item: EvaluationSetting) -> dict[str, list[Episode]]:
         return {made.name: played(folder, made.name, item.label) for made in checkpoints}
@@ -123,7 +124,7 @@ def _no_signal(run: Run) -> str:
     """Return the first alarm of steps without signal, also with ``health=off``; "" without one."""
     if (limit := run.config.health.no_signal) is None:
         return ""
-    raised = alarms(Curves.of(read_metrics(run.rl.metrics), run.algorithm.needs_group), {"no_signal": limit})
+    raised = alarms(Curves.of(read_lines(run.rl.metrics), run.algorithm.needs_group), {"no_signal": limit})
     return str(raised[0]) if raised else ""
 
 

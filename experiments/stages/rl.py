@@ -4,7 +4,6 @@
 The trainer ends with an alarm whose action is ``rollback N``.
 """
 
-import json
 import sys
 import time
 from contextlib import closing
@@ -22,7 +21,6 @@ from turngrid.experiments.evaluation.stage import set_evaluation_aside
 from turngrid.records.files import checkpoints
 from turngrid.records.files.json_lines import append_line, read_lines, write_lines
 from turngrid.records.health.alarms import ROLLBACK, Alarm, read_alarms
-from turngrid.records.metrics import read_metrics
 from turngrid.records.models.locate import resolve_model
 from turngrid.records.process.child import StageFailed
 from turngrid.records.process.exit_codes import say
@@ -135,7 +133,7 @@ class Rollback:
 
 
 def read_rollbacks(rl: RlFolder) -> list[Rollback]:
-    return [Rollback(**json.loads(line)) for line in read_lines(rl.rollbacks)]
+    return [Rollback(**line) for line in read_lines(rl.rollbacks)]
 
 
 def rate_after(rl: RlFolder, rate: float) -> float:
@@ -159,12 +157,12 @@ def go_back(rl: RlFolder, rate: float) -> str:
     number = int(alarm.action.split()[1])
     if len(read_rollbacks(rl)) < number:
         to = checkpoints.newest(rl.checkpoints, before=alarm.since)
-        append_line(rl.rollbacks, asdict(Rollback(alarm.step, alarm.name, to, rate * FACTOR**number)))
+        append_line(rl.rollbacks, Rollback(alarm.step, alarm.name, to, rate * FACTOR**number))
     last = read_rollbacks(rl)[-1]
     for step in (step for step in checkpoints.steps(rl.checkpoints) if step > last.to):
         remove_folder(checkpoints.folder_of(rl.checkpoints, step))
     discard_beyond_checkpoint(rl)
-    write_lines(rl.alarms, [asdict(one) for one in read_alarms(rl) if one.step <= last.to])
+    write_lines(rl.alarms, [one for one in read_alarms(rl) if one.step <= last.to])
     return str(last)
 
 
@@ -228,7 +226,7 @@ class Progress:
         if size == self._size:
             return
         self._size = size
-        for line in read_metrics(metrics):
+        for line in read_lines(metrics):
             if name := next((name for name in sorted(line) if name.startswith("success/train")), ""):
                 self._won = f"won {line[name]:.0%} in step {line['step']}"
                 self._bar.update(max(0, line["step"] - self._bar.n))  # a resumed run reads its first steps too

@@ -17,7 +17,7 @@ from turngrid.config.machine import SMALL
 from turngrid.envs.utils.bar import ticking_bar
 from turngrid.experiments.evaluation.stage import set_evaluation_aside
 from turngrid.records.files.checkpoints import seal
-from turngrid.records.metrics import read_metrics
+from turngrid.records.files.json_lines import read_lines
 from turngrid.rollouts.prompt_forms.registry import non_default
 from turngrid.rollouts.store import read_episodes
 from turngrid.rollouts.window import rows_of, summed_up
@@ -49,7 +49,7 @@ def train(run: Run, episodes_file: Path, model: str) -> Path:
     with ticking_bar(total=_steps(run, episodes_file), desc="SFT", unit="step") as bar:
 
         def update() -> None:
-            lines = list(read_metrics(stage / "metrics.jsonl"))
+            lines = read_lines(stage / "metrics.jsonl")
             if len(lines) > bar.n:
                 bar.set_postfix_str(f"loss {lines[-1]['sft/loss']:.3f}")
                 bar.update(len(lines) - bar.n)

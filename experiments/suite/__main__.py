@@ -24,6 +24,7 @@ from turngrid.envs.utils.names import meant
 from turngrid.experiments.sweep import record
 from turngrid.experiments.sweep.definition import lacking, load, points, scale_of
 from turngrid.experiments.sweep.record import Sweep
+from turngrid.experiments.tables import listed
 from turngrid.records.process.exit_codes import Refusal, command, own_words, say
 
 NAME, SCALE, AXIS = "suite_laptop", "laptop", "env"
@@ -77,14 +78,14 @@ def environments(sweep: Sweep) -> dict[str, list[str]]:
 
 
 def _chosen(all_of_them: Mapping[str, list[str]], only: str) -> dict[str, list[str]]:
-    names = [name.strip() for name in only.split(",") if name.strip()] or list(all_of_them)
+    names = listed(only) or list(all_of_them)
     if unknown := next((name for name in names if name not in all_of_them), None):
         raise Refusal(f"only={unknown}: no such environment{meant(unknown, all_of_them)} ({', '.join(all_of_them)})")
     return {name: all_of_them[name] for name in names}
 
 
 def _written(sweep: Sweep, folder: Path, chosen: Mapping[str, list[str]], overrides: Sequence[str]) -> str:
-    from turngrid.experiments.suite.measures import Suite, measured, text  # imports torch, so only when needed
+    from turngrid.experiments.suite.measures import measured, text  # imports torch, so only when needed
 
     rows, skipped = [], {}
     for name, own in chosen.items():
@@ -94,10 +95,9 @@ def _written(sweep: Sweep, folder: Path, chosen: Mapping[str, list[str]], overri
             continue
         say(f"suite: {name}")
         runs = [run for run in sweep.runs if run.coordinates[AXIS] == name and run.folder]
-        rows.append(measured(name, [*own, *overrides], runs, folder.parent.parent))
-    suite = Suite(rows, skipped)
-    write_whole(folder / JSON, msgspec.json.format(msgspec.json.encode(suite), indent=1))
-    return f"{text(suite)}\nresult: {folder / JSON}"
+        rows.append(measured([*own, *overrides], runs, folder.parent.parent))
+    write_whole(folder / JSON, msgspec.json.format(msgspec.json.encode({"rows": rows, "skipped": skipped}), indent=1))
+    return f"{text(rows, skipped)}\nresult: {folder / JSON}"
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -64,7 +64,7 @@ class Row:
         return next((name for name, success in self.trained.items() if name.isdigit() and success.successes), "")
 
 
-def measured(name: str, overrides: Sequence[str], runs: Sequence[SweepRun], output_dir: Path) -> Row:
+def measured(overrides: Sequence[str], runs: Sequence[SweepRun], output_dir: Path) -> Row:
     """Evaluate expert and random where episodes are missing, and read the runs that have ended.
 
     Raises:
@@ -137,36 +137,23 @@ async def _play(session: Session, tasks: Sequence[TaskRef], seconds: float) -> i
 # ---- tables
 
 
-@dataclass(frozen=True)
-class Suite:
-    """The content of the tables."""
-
-    rows: list[Row]
-    skipped: dict[str, str]  # environment -> the line that installs what it lacks
-
-    @property
-    def trainings(self) -> list[str]:
-        """Return the columns of the trained model, ``base`` first."""
-        names = dict.fromkeys(name for row in self.rows for name in row.trained)
-        return sorted(names, key=lambda name: (name != BASE, list(names).index(name)))
+def text(rows: Sequence[Row], skipped: Mapping[str, str]) -> str:
+    """Return the tables; ``skipped``: environment -> the line that installs what it lacks."""
+    lines = [f"skipped: {name}: {reason}" for name, reason in skipped.items()]
+    return "\n".join([plain_text([_success(rows), _about(rows)], WIDTH).rstrip(), *lines])
 
 
-def text(suite: Suite) -> str:
-    """Return the tables for a terminal."""
-    lines = [f"skipped: {name}: {reason}" for name, reason in suite.skipped.items()]
-    return "\n".join([plain_text([_success(suite), _about(suite)], WIDTH).rstrip(), *lines])
-
-
-def _success(suite: Suite) -> Table:
+def _success(rows: Sequence[Row]) -> Table:
     columns: dict[str, Callable[[Row], str]] = {"environment": lambda row: f"{row.env} {row.task}"}
-    for name in (*SAMPLES, *suite.trainings):
+    trainings = dict.fromkeys(name for row in rows for name in row.trained)
+    for name in (*SAMPLES, *sorted(trainings, key=lambda name: name != BASE)):
         head = name if name in (*SAMPLES, BASE) else f"SFT {name}"  # "100 + RL" is SFT on 100, then RL
         columns[head] = lambda row, name=name: _cell({**row.scripted, **row.trained}.get(name))
     columns["demonstrations for a win"] = lambda row: row.first_win or "-"
-    return filled("success %, 95 % interval, games (x samples)", columns, suite.rows)
+    return filled("success %, 95 % interval, games (x samples)", columns, rows)
 
 
-def _about(suite: Suite) -> Table:
+def _about(rows: Sequence[Row]) -> Table:
     columns: dict[str, Callable[[Row], str]] = {
         "environment": lambda row: f"{row.env} {row.task}",
         "steps/s": lambda row: f"{row.steps_per_second:,.0f}",
@@ -175,7 +162,7 @@ def _about(suite: Suite) -> Table:
         "turns at most": lambda row: str(row.max_turns),
         "tokens an episode": lambda row: f"{row.tokens:,.0f}",
     }
-    return filled("what the environments are like", columns, suite.rows)
+    return filled("what the environments are like", columns, rows)
 
 
 def _cell(result: Measures | None) -> str:

@@ -25,10 +25,6 @@ Selector = dict[str, str]
 Axis = dict[str, list[str]]
 
 
-class SweepError(Refusal):
-    """The sweep does not exist, or its file is invalid."""
-
-
 class Layout(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """The report's table: a cell shows the runs that match the selectors of row and column."""
 
@@ -74,26 +70,26 @@ def load(name: str) -> Definition:
     """Read the sweep ``NAME``, or the file ``NAME.yaml``.
 
     Raises:
-        SweepError: there is no such sweep, or its file is invalid; the message names the key.
+        Refusal: there is no such sweep, or its file is invalid; the message names the key.
     """
     path = Path(name).expanduser() if name.endswith(".yaml") else SWEEPS / f"{name}.yaml"
     if not path.exists():
         known = names()
         near = nearest(name, known, cutoff=0.3) or next((other for other in known if name in other), "")
-        raise SweepError(f"unknown sweep={name}{f'; use sweep={near}' * bool(near)} (choices: {', '.join(known)})")
+        raise Refusal(f"unknown sweep={name}{f'; use sweep={near}' * bool(near)} (choices: {', '.join(known)})")
     try:
         definition = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), Definition)
     except (msgspec.ValidationError, yaml.YAMLError) as error:
-        raise SweepError(f"{path.name}: {' '.join(str(error).split())}") from error
+        raise Refusal(f"{path.name}: {' '.join(str(error).split())}") from error
     for scale_name, scale in definition.scales.items():
         _check(f"{path.name}: {scale_name}", scale)
     return definition
 
 
 def scale_of(definition: Definition, scale: str) -> Scale:
-    """Return a scale by name; raise SweepError if there is none."""
+    """Return a scale by name; raise Refusal if there is none."""
     if scale not in definition.scales:
-        raise SweepError(f"this sweep has no scale={scale} (choices: {', '.join(definition.scales)})")
+        raise Refusal(f"this sweep has no scale={scale} (choices: {', '.join(definition.scales)})")
     return definition.scales[scale]
 
 
@@ -101,11 +97,11 @@ def _check(where: str, scale: Scale) -> None:
     """Check all selectors."""
     for axis in scale.axes:
         if axis in RESERVED:
-            raise SweepError(f"{where}: an axis cannot be called {axis}")
+            raise Refusal(f"{where}: an axis cannot be called {axis}")
     for part, selector in _selectors(scale):
         for key, value in selector.items():
             if problem := _problem(scale, key, value):
-                raise SweepError(f"{where}: {part}: {problem}")
+                raise Refusal(f"{where}: {part}: {problem}")
 
 
 def _selectors(scale: Scale) -> list[tuple[str, Selector]]:
@@ -171,7 +167,7 @@ def part(points: Sequence[SweepRun], only: Mapping[str, str]) -> list[SweepRun]:
     """Return the points with the values given in ``only``, as in ``{"algo": "ppo,rloo"}``.
 
     Raises:
-        SweepError: there is no such axis or value; the message names the nearest.
+        Refusal: there is no such axis or value; the message names the nearest.
     """
     axes = dict.fromkeys(name for point in points for name in point.coordinates)
     chosen = {}
@@ -195,9 +191,9 @@ def _named(axis: str, text: str, choices: Sequence[str]) -> list[str]:
     return names
 
 
-def _unknown(axis: str, what: str, name: str, choices: Sequence[str]) -> SweepError:
+def _unknown(axis: str, what: str, name: str, choices: Sequence[str]) -> Refusal:
     hint = f"{meant(name, choices)} (choices: {', '.join(choices)})"
-    return SweepError(f"only.{axis}: this sweep has no {what} {name}{hint}")
+    return Refusal(f"only.{axis}: this sweep has no {what} {name}{hint}")
 
 
 def lacking(overrides: Sequence[str]) -> str:

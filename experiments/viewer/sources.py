@@ -13,7 +13,8 @@ from pathlib import Path
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.envs.utils.names import meant
 from turngrid.experiments.sweep import record
-from turngrid.records.credit import Credit, Replayed, read_credit, read_replayed, tokens_of
+from turngrid.records.credit import Credit, Replayed, read_credit, tokens_of
+from turngrid.records.files.json_lines import read_lines
 from turngrid.records.models.locate import ASSET, PACKAGED, local_folder, run_of
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.provenance import ATTEMPTS
@@ -134,7 +135,7 @@ class EpisodeFile:
 def _replays(run: Path) -> list[tuple[int, Replayed]]:
     """Return the replayed episodes of a run, each with the step that learned from it again."""
     files = sorted(RlFolder(run).replayed.glob("*.jsonl"))
-    return [(int(path.stem), one) for path in files for one in read_replayed(path)]
+    return [(int(path.stem), Replayed(**line)) for path in files for line in read_lines(path)]
 
 
 @cache

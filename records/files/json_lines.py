@@ -2,47 +2,53 @@
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from turngrid.envs.utils.files import write_whole
 
+BROKEN = object()  # stands for a line that is no record
 
-def append_line(path: Path, record: Mapping[str, Any]) -> None:
-    """Append a record to disk, on a new line even if a kill cut the last one short."""
+
+def append_line(path: Path, record: Any) -> None:
+    """Append a mapping or dataclass to disk, on a new line even if a kill cut the last short."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab+") as file:
         if file.tell():
             file.seek(-1, os.SEEK_END)
             file.write(b"\n" * (file.read(1) != b"\n"))
-        file.write(json.dumps(record).encode() + b"\n")
+        file.write(_line(record).encode())
         file.flush()
         os.fsync(file.fileno())
 
 
-def write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
-    """Write a file of records atomically."""
-    write_whole(path, "".join(json.dumps(record) + "\n" for record in records))
+def write_lines(path: Path, records: Iterable[Any]) -> None:
+    """Write a file of mappings or dataclasses atomically."""
+    write_whole(path, "".join(map(_line, records)))
 
 
-def read_lines(path: Path) -> list[bytes]:
-    """Return the whole lines of a file; [] if there is no file."""
-    return [line for line in _lines(path) if is_whole(line)]
+def _line(record: Any) -> str:
+    return json.dumps(record, default=asdict) + "\n"
+
+
+def read_lines(path: Path) -> list[Any]:
+    """Return the records in the whole lines of a file; [] if there is no file."""
+    return [record for record in _records(path) if record is not BROKEN]
 
 
 def whole_lines(path: Path) -> list[bool]:
     """Return for each line of a file whether it is whole; [] if there is no file."""
-    return list(map(is_whole, _lines(path)))
+    return [record is not BROKEN for record in _records(path)]
 
 
-def is_whole(line: bytes) -> bool:
-    """Return whether a line is a JSON object, or null as for an episode without credit."""
-    try:
-        return isinstance(json.loads(line), dict | None)
-    except ValueError:
-        return False
-
-
-def _lines(path: Path) -> list[bytes]:
-    return path.read_bytes().removesuffix(b"\n").split(b"\n") if path.exists() and path.stat().st_size else []
+def _records(path: Path) -> Iterator[Any]:
+    """Yield each line's record: an object, or None as for an episode without credit."""
+    lines = path.read_bytes().removesuffix(b"\n").split(b"\n") if path.exists() and path.stat().st_size else []
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            record = BROKEN
+        yield record if isinstance(record, dict | None) else BROKEN

@@ -1,9 +1,8 @@
 """The alarms of a run's metrics, and the watch that raises them while the run trains."""
 
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 from turngrid.records.files.json_lines import append_line, read_lines
 from turngrid.records.health.conditions import Array
 from turngrid.records.health.rules import OF_GROUPS, RULES, Rule
-from turngrid.records.metrics import in_families, plain, read_metrics
+from turngrid.records.metrics import in_families, plain
 from turngrid.records.process.exit_codes import Failure
 from turngrid.records.resume import RlFolder
 
@@ -131,7 +130,7 @@ def limits_of(health: Mapping[str, Any]) -> dict[str, float]:
 
 
 def read_alarms(rl: RlFolder) -> list[Alarm]:
-    return [Alarm(**json.loads(line)) for line in read_lines(rl.alarms)]
+    return [Alarm(**line) for line in read_lines(rl.alarms)]
 
 
 class Watch:
@@ -146,7 +145,7 @@ class Watch:
     ) -> None:
         self._rl, self._alert = rl, alert
         self._option, self._limits = str(health["name"]), limits_of(health)
-        self._curves = Curves.of(read_metrics(rl.metrics), of_groups)
+        self._curves = Curves.of(read_lines(rl.metrics), of_groups)
         self._known = {(alarm.step, alarm.name) for alarm in read_alarms(rl)}
 
     def __call__(self, step: int, metrics: Mapping[str, Any]) -> None:
@@ -158,13 +157,11 @@ class Watch:
         if self._option == OFF:
             return
         self._curves.append({"step": step, **plain(in_families(metrics))})
-        self._raise(alarm for alarm in alarms(self._curves, self._limits) if alarm.step == step)
-
-    def _raise(self, raised: Iterable[Alarm]) -> None:
-        new = [self._with_action(alarm) for alarm in raised if (alarm.step, alarm.name) not in self._known]
+        raised = [alarm for alarm in alarms(self._curves, self._limits) if alarm.step == step]
+        new = [self._with_action(alarm) for alarm in raised if (step, alarm.name) not in self._known]
         for alarm in new:
-            self._known.add((alarm.step, alarm.name))
-            append_line(self._rl.alarms, asdict(alarm))
+            self._known.add((step, alarm.name))
+            append_line(self._rl.alarms, alarm)
             self._alert(f"turngrid: {alarm.name}", str(alarm))
         if ends := next((alarm for alarm in new if alarm.action), None):
             raise Failure(f"health={self._option}: {ends}\n{PAST}")

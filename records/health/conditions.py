@@ -15,6 +15,7 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Sequence[Array]
 FIRST = LAST = 3  # steps that are averaged at the start of a run, and before the present
+APART = FIRST + LAST - 1  # index of the first step at which these do not overlap
 ENOUGH = 4  # differences between steps, for an estimate of their noise
 LEAST = 0.05  # smallest change of a share that counts
 FAR = 0.15  # the same for a share that learning itself changes
@@ -50,10 +51,10 @@ def _start_and_end(arrays: Arrays, _: float) -> str:
     return f"it went from {_starts(arrays[0])[-1]:.2g} to {np.mean(arrays[0][-LAST:]):.2g}"
 
 
-def _grown(arrays: Arrays, limit: float, least: float = LEAST) -> Array:
+def _grown(arrays: Arrays, limit: float, least: float = LEAST, soonest: int = APART) -> Array:
     """The mean is above ``limit`` times that of the first steps, and by more than ``least``."""
-    start, now = np.mean(arrays[0][:FIRST]), means(arrays[0])
-    return _after_start((now > limit * start) & (now > start + least))
+    start, now = _starts(arrays[0]), means(arrays[0])
+    return (np.arange(len(now)) >= soonest) & (now > limit * start) & (now > start + least)
 
 
 def _shrunk(arrays: Arrays, limit: float) -> Array:
@@ -64,17 +65,6 @@ def _starts(values: Array) -> Array:
     """Return the mean of the first steps, of which at most ``FIRST`` come before the last ones."""
     counts = np.clip(np.arange(len(values)) - LAST + 1, 1, FIRST)
     return (np.cumsum(values) / np.arange(1, len(values) + 1))[np.minimum(counts, len(values)) - 1]
-
-
-def _soon_grown(arrays: Arrays, limit: float) -> Array:
-    """As ``_grown``, but from the fourth step on: for a metric with little noise."""
-    start, now = _starts(arrays[0]), means(arrays[0])
-    return (np.arange(len(now)) >= LAST) & (now > limit * start) & (now > start + LEAST)
-
-
-def _after_start(holds: Array) -> Array:
-    """Keep the steps at which the first steps and the last ones do not overlap."""
-    return holds & (np.arange(len(holds)) >= FIRST + LAST - 1)
 
 
 def usual(values: Array) -> Array:
@@ -147,7 +137,7 @@ def _apart(arrays: Arrays, level: float) -> Array:
     steps = np.arange(len(first), dtype=float)
     interval = noise(first) * np.sqrt(2 / LAST) * quantile(level, steps, steps)
     rose = means(first) - np.mean(first[:FIRST]) > interval
-    return _after_start(rose & (means(second) < np.mean(second[:FIRST])))
+    return (steps >= APART) & rose & (means(second) < np.mean(second[:FIRST]))
 
 
 def _apart_text(arrays: Arrays, level: float) -> str:
@@ -164,7 +154,7 @@ above_median = Condition(
 )
 grown = Condition(_grown, _start_and_end, LAST)
 grown_far = Condition(partial(_grown, least=FAR), _start_and_end, LAST)
-soon_grown = Condition(_soon_grown, _start_and_end, LAST)
+soon_grown = Condition(partial(_grown, soonest=LAST), _start_and_end, LAST)  # for a metric with little noise
 shrunk = Condition(_shrunk, _start_and_end, LAST)
 fallen = Condition(_fallen, _fallen_text, LAST)
 ratio = Condition(

@@ -23,35 +23,22 @@ SHARE = 1 / 8  # maximum share of the time for saving
 MOST = 50  # maximum steps that a killed run repeats
 
 
-class GpuError(Refusal):
-    """Unknown GPU; the message names the nearest."""
-
-
-def memory(name: str) -> float:
-    """Return the memory in bytes of a GPU name or a size such as ``24GB``.
+def parse(text: str) -> tuple[str, int, float]:
+    """Parse ``H100x8``, ``H100`` or ``48GBx8`` into a name, a number, and the bytes of one GPU.
 
     Raises:
-        KeyError: the GPU is unknown.
-    """
-    size = SIZE.fullmatch(name)
-    return int(size[1]) * GB if size else GPUS[name]
-
-
-def parse(text: str) -> tuple[str, int]:
-    """Parse ``H100x8``, ``H100`` or ``48GBx8`` into a name and a number.
-
-    Raises:
-        GpuError: the GPU is unknown or the number is 0.
+        Refusal: the GPU is unknown or the number is 0.
     """
     match = re.fullmatch(r"(?P<name>[\w-]+?)(?:x(?P<number>\d+))?", text)  # RTX4090 has another X
     name, number = (match["name"].upper(), int(match["number"] or 1)) if match else (text, 1)
-    if name in GPUS or SIZE.fullmatch(name):
+    size = SIZE.fullmatch(name)
+    if memory := int(size[1]) * GB if size else GPUS.get(name):
         if number:
-            return name, number
+            return name, number, memory
         reason = f"the number of GPUs must be 1 or more; use estimate_gpu={name}x8"
-        raise GpuError(f"estimate_gpu={text}: {reason}")
+        raise Refusal(f"estimate_gpu={text}: {reason}")
     use = f"use {nearest(name, GPUS)}x8, or estimate_gpu=NAMExNUMBER, or a memory size, as 24GB"
-    raise GpuError(f"estimate_gpu={text}: unknown; {use}; known: {', '.join(GPUS)}")
+    raise Refusal(f"estimate_gpu={text}: unknown; {use}; known: {', '.join(GPUS)}")
 
 
 def checkpoint_size(parameters: int, critic: bool, adapter: int = 0) -> float:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors import safe_open
+
 from turngrid.records.models.locate import resolve_model
 
 # config.json of the models in conf/model whose weights may not be on this machine
@@ -96,11 +98,8 @@ def has_experts(settings: Mapping[str, Any]) -> bool:
 
 
 def tensors_in(folder: Path) -> Iterator[tuple[str, list[int]]]:
-    """Yield names and shapes of the tensors in a folder's safetensors files.
-
-    Such a file begins with eight bytes, the length of a JSON header.
-    """
+    """Yield names and shapes of the tensors in a folder's safetensors files."""
     for path in sorted(folder.glob("*.safetensors")):
-        with path.open("rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        yield from ((name, entry["shape"]) for name, entry in header.items() if name != "__metadata__")
+        with safe_open(path, framework="np") as file:
+            names = file.keys()
+            yield from ((name, file.get_slice(name).get_shape()) for name in names)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import Popen
+from typing import IO
 
 from turngrid.envs.types import EnvError
 from turngrid.envs.utils.parent import die_with_parent
@@ -47,7 +48,7 @@ def run_child(
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     _reason_file(log).unlink(missing_ok=True)
-    own = child_variables({**(variables or {}), _REASON: str(_reason_file(log))})
+    own = {**(variables or {}), _REASON: str(_reason_file(log))}
     with _guarded([sys.executable, "-P", "-m", module, *arguments], folder, log, own) as process:
         while process.poll() is None:
             on_poll()
@@ -93,21 +94,28 @@ def _guarded(command: Sequence[str], folder: Path, log: Path, variables: Mapping
     guard = Popen([sys.executable, "-I", reaper.__file__], stdin=subprocess.PIPE, start_new_session=True)
     assert guard.stdin is not None
     with log.open("ab") as output, guard.stdin as pipe:
-        process = Popen(
-            command,
-            cwd=folder,
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            preexec_fn=die_with_parent,  # noqa: PLW1509 - one prctl call, safe after a fork
-        )
+        process = started(command, output, variables, folder)
         pipe.write(f"{process.pid}\n".encode())
         pipe.flush()
         try:
             yield process
         finally:
             stop(process)
+
+
+def started(
+    command: Sequence[str], output: IO[bytes], variables: Mapping[str, str], folder: Path | None = None
+) -> Popen[bytes]:
+    """Start a command with further ``variables``; it ends if this process ends."""
+    return Popen(
+        command,
+        cwd=folder,
+        env=child_variables(variables),
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        preexec_fn=die_with_parent,  # noqa: PLW1509 - one prctl call, safe after a fork
+    )
 
 
 def child_variables(extra: Mapping[str, str]) -> dict[str, str]:

@@ -9,8 +9,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from turngrid.config import machine
 from turngrid.config.compose import Composer
+from turngrid.experiments.cost_estimate.memory import devices
 from turngrid.records.models import gpus
 from turngrid.records.run_folder import identity
+from turngrid.tasks.run import Run
 
 SIZES = (
     "actor_rollout_ref.actor.ppo_max_token_len_per_gpu",
@@ -57,7 +59,8 @@ def test_the_smallest_visible_card_decides(composed: Composer, smi: Path, monkey
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     assert machine.here() == 24564 * 2**20
     config = composed([QWEN, "cluster=gpu1"])
-    assert machine.name_of(config) == "25GB" and machine.is_known(config)
+    where = devices(Run(config))
+    assert where and where.name == "25GB"
     assert sizes(config)[0] == 8192
     assert "--id=0,1" in (smi / "asked").read_text()
 

@@ -13,9 +13,10 @@ from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
 from turngrid.experiments.stages import rl as stage
 from turngrid.experiments.stages.rl import Progress
+from turngrid.records.files.json_lines import read_lines
 from turngrid.records.health.alarms import Curves, Watch, alarms, limits_of, read_alarms
 from turngrid.records.health.rules import RULES
-from turngrid.records.metrics import append_metrics, read_metrics
+from turngrid.records.metrics import append_metrics
 from turngrid.records.process.child import StageFailed
 from turngrid.records.process.exit_codes import Failure
 from turngrid.records.resume import RlFolder
@@ -153,7 +154,7 @@ def test_a_rollback_goes_back_before_what_the_alarm_saw(tmp_path: Path):
     assert stage.asking(rl)
     assert "back to the checkpoint of step 5 with actor_rollout_ref.actor.optim.lr=0.05" in stage.go_back(rl, 0.1)
     assert not stage.asking(rl) and stage.go_back(rl, 0.1) == ""
-    assert (rl.saved_step(), [line["step"] for line in read_metrics(rl.metrics)]) == (5, [1, 2, 3, 4, 5])
+    assert (rl.saved_step(), [line["step"] for line in read_lines(rl.metrics)]) == (5, [1, 2, 3, 4, 5])
     for line in lines_of("out_of_context", 0, [0.5])[:1]:
         assert len(watched(rl, "rollback", [{**line, "step": 6}])) == 1
     with pytest.raises(Failure, match="health=rollback"):
@@ -191,7 +192,7 @@ def test_a_stage_starts_again(limit: float, count: int, ends: bool, tmp_path: Pa
         with pytest.raises(StageFailed, match="^health=rollback: step 3: policy_kl: (.|\\n)*RL goes on past"):
             stage.train(run, allocation, "model")
     assert stage.train(run, allocation, "model") == run.rl.model(4)  # at once, or past the alarm
-    made, lines = stage.read_rollbacks(run.rl), list(read_metrics(run.rl.metrics))
+    made, lines = stage.read_rollbacks(run.rl), read_lines(run.rl.metrics)
     assert [line["step"] for line in lines] == [1, 2, 3, 4]
     assert [(one.step, one.to) for one in made] == [(3, 2)] * len(made)
     assert [one.rate for one in made] == [0.2, 0.1][: len(made)]

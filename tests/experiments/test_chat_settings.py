@@ -21,10 +21,11 @@ from turngrid.config.prompts import form_of
 from turngrid.envs.hosting.pool import pool_of
 from turngrid.experiments.evaluate import acting, evaluation_folder
 from turngrid.experiments.evaluation import stage as evaluation
-from turngrid.experiments.evaluation.policies import PolicyError, policies
+from turngrid.experiments.evaluation.policies import policies
 from turngrid.experiments.evaluation.process import evaluate
 from turngrid.experiments.evaluation.stage import Checkpoint, episode_specs, open_pools, roll_out_in_text
 from turngrid.experiments.stages.sft import sft_config
+from turngrid.records.process.exit_codes import Refusal
 from turngrid.rollouts.chat_policy import Endpoint
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode
@@ -197,7 +198,7 @@ def test_a_run_is_evaluated_as_it_was_trained(model: Path, tmp_path: Path) -> No
     ):
         node: Any = OmegaConf.to_container(config[key], resolve=True)
         (run / "config.yaml").write_text(json.dumps({key: {**node, **other}}))
-        with pytest.raises(PolicyError, match=f"{words}: evaluate it with the same"):
+        with pytest.raises(Refusal, match=f"{words}: evaluate it with the same"):
             policies([str(run)], None, Run(plain))
         (found,) = policies([str(run)], None, Run(config))
         assert found.kind == "checkpoint" and evaluation_folder(Run(config)) != evaluation_folder(Run(plain))

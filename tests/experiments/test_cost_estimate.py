@@ -20,8 +20,8 @@ from turngrid.experiments.cost_estimate.amounts import Games, amounts, forecast,
 from turngrid.experiments.cost_estimate.memory import GB, Devices, demand
 from turngrid.experiments.tables import duration
 from turngrid.records.models import gpus
-from turngrid.records.models.gpus import GpuError
 from turngrid.records.models.shape import PUBLISHED, Shape, from_config, shape_of
+from turngrid.records.process.exit_codes import Refusal
 from turngrid.tasks.run import Run
 
 PAST = ("env=two_player", "rollout_form=self_play", "rollout_form.self_play.opponent=past")
@@ -174,7 +174,7 @@ BILLION = Shape(parameters=10**9, layers=20, hidden=2048, vocabulary=32_000, hea
 
 
 def place(name: str, number: int) -> Devices:
-    return Devices(name, number, gpus.memory(name))
+    return Devices(*gpus.parse(f"{name}x{number}"))
 
 
 def memory_bytes(config: DictConfig, card: tuple[str, int], shape: Shape) -> float:
@@ -183,11 +183,12 @@ def memory_bytes(config: DictConfig, card: tuple[str, int], shape: Shape) -> flo
 
 def test_names() -> None:
     texts = {"RTX4090": ("RTX4090", 1), "rtx3090x2": ("RTX3090", 2), "48gbx2": ("48GB", 2)}
-    assert {text: gpus.parse(text) for text in texts} == texts and gpus.parse("A100-40x2") == ("A100-40", 2)
+    assert {text: gpus.parse(text)[:2] for text in texts} == texts
+    assert gpus.parse("A100-40x2") == ("A100-40", 2, 40e9)
     for text, near in (("H10x8", "H100"), ("A100_40", "A100-40")):
-        with pytest.raises(GpuError, match=f"use {near}x8"):
+        with pytest.raises(Refusal, match=f"use {near}x8"):
             gpus.parse(text)
-    with pytest.raises(GpuError, match=r"^estimate_gpu=H100x0: [^;]+; use estimate_gpu=H100x8$"):
+    with pytest.raises(Refusal, match=r"^estimate_gpu=H100x0: [^;]+; use estimate_gpu=H100x8$"):
         gpus.parse("H100x0")
 
 

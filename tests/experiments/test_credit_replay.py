@@ -51,12 +51,12 @@ def test_a_continuation_with_the_same_random_numbers_is_the_same_episode(
 ) -> None:
     """Token for token, from every turn on: prompts, windows and game are restored exactly."""
     spec, tree = spec_of(games[0], window=window), GameTree(TEXTWORLD.env, games[0])
-    (episode,) = asyncio.run(rollouts.roll_out([replace(spec, sample=5)], tree))
+    (episode,) = asyncio.run(rollouts([replace(spec, sample=5)], tree))
     assert len(episode.turns) == 6
     measurement = Measurement(rollouts, TEXTWORLD.env, spec, "sparse")
     again = [replace(measurement.continuation(episode, turn, 5), prompt="") for turn in range(6)]
     tree.close()  # nothing is played twice
-    for number, other in enumerate(asyncio.run(rollouts.roll_out(again, tree))):
+    for number, other in enumerate(asyncio.run(rollouts(again, tree))):
         assert [turn.action_ids for turn in other.turns] == [turn.action_ids for turn in episode.turns]
         assert [turn.prompt_ids for turn in other.turns] == [turn.prompt_ids for turn in episode.turns]
         assert [turn.context_ids for turn in other.turns] == [turn.context_ids for turn in episode.turns]

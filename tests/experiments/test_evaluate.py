@@ -18,9 +18,9 @@ from turngrid.config.errors import ConfigError
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.experiments.evaluate import composed, main
-from turngrid.experiments.evaluation.policies import PolicyError, policies
+from turngrid.experiments.evaluation.policies import policies
 from turngrid.experiments.evaluation.stage import Checkpoint, evaluate
-from turngrid.records.process.exit_codes import FAILED, exit_code
+from turngrid.records.process.exit_codes import FAILED, Refusal, exit_code
 from turngrid.records.run_folder import identity
 from turngrid.tasks.demonstrations import make_demonstrations
 from turngrid.tasks.evaluation_sets import prepare_evaluation_sets, through_servers
@@ -147,7 +147,7 @@ def test_a_prompt_must_suit_only_the_environments_that_are_evaluated() -> None:
 
 def test_a_run_that_is_not_there_is_no_name_on_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(PolicyError, match="runs/gone does not exist"):
+    with pytest.raises(Refusal, match="runs/gone does not exist"):
         policies(["runs/gone"], None, Run(compose([])))
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
-from turngrid.experiments.stages.ledger import Entry, ledger, read_ledger, spent, write_ledger
+from turngrid.experiments.stages.ledger import Entry, ledger, read_ledger, spent
+from turngrid.records.files.json_lines import write_lines
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import write_episodes
 from turngrid.tasks.run import Run
@@ -73,7 +74,7 @@ def test_every_line_and_both_totals_by_hand(folder: Path, count: str, charged: l
         ("evaluation/rl", 0, 3, 3, 0, 3),
         ("evaluation/w4/rl", 0, 1, 1, 0, 1),
     ]
-    write_ledger(folder / "ledger.jsonl", entries)
+    write_lines(folder / "ledger.jsonl", entries)
     assert read_ledger(folder / "ledger.jsonl") == entries
     sums = spent(config(count).budget, entries)
     assert (sums["units"], sums["units_by_games"], sums["units_by_rollouts"]) == (units, 23, 28)

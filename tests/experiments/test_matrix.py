@@ -11,7 +11,6 @@ from finished_run import ONE_OF_TWO
 from turngrid.envs.types import TaskRef
 from turngrid.experiments.evaluation.ratings import fitted, rated, ratings_of
 from turngrid.experiments.evaluation.result import (
-    DamagedResult,
     EvaluationResult,
     RunResult,
     StageResult,
@@ -27,6 +26,7 @@ from turngrid.experiments.evaluation.tables import (
     ratings_table,
     summary_table,
 )
+from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.statistics import sign_flip, wilson
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.tasks.evaluation_sets import EvaluationSet, EvaluationSetting
@@ -263,7 +263,7 @@ def test_result_survives_the_disk(result: RunResult, tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     assert RunResult.read(tmp_path) == result and [*tmp_path.iterdir()] == [path]
     path.write_text(path.read_text().replace('"successes"', '"success_rate"'))
-    with pytest.raises(DamagedResult, match="cannot be read"):
+    with pytest.raises(Refusal, match="cannot be read"):
         RunResult.read(tmp_path)
 
 

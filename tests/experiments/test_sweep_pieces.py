@@ -15,8 +15,9 @@ from turngrid.experiments.evaluation.result import RunResult, StageResult, State
 from turngrid.experiments.suite.__main__ import JSON, main
 from turngrid.experiments.suite.measures import SAMPLES
 from turngrid.experiments.sweep import record
-from turngrid.experiments.sweep.definition import Layout, SweepError, lacking, load, names, points
+from turngrid.experiments.sweep.definition import Layout, lacking, load, names, points
 from turngrid.experiments.sweep.record import Sweep, SweepRun
+from turngrid.records.process.exit_codes import Refusal
 from turngrid.tasks.run import Run
 from turngrid.train.launch.sweep import playable, prepare_launch
 
@@ -48,13 +49,13 @@ def written(folder: Path, text: str) -> str:
 @pytest.mark.parametrize("part", BROKEN)
 def test_a_broken_file_says_where(part: str, tmp_path: Path) -> None:
     wrong, said = BROKEN[part]
-    with pytest.raises(SweepError, match="mine.yaml") as caught:
+    with pytest.raises(Refusal, match="mine.yaml") as caught:
         load(written(tmp_path, GOOD.replace(part, wrong)))
     assert said in str(caught.value)
 
 
 def test_an_unknown_sweep_is_answered_with_the_nearest() -> None:
-    with pytest.raises(SweepError, match=r"use sweep=table10_algorithms"):
+    with pytest.raises(Refusal, match=r"use sweep=table10_algorithms"):
         load("table10_algorithm")
     assert "table9_sft_rl_budget" in names()
 

@@ -142,9 +142,11 @@ def test_a_token_tells_its_own_numbers(tab: Tab, shown: list[Shown]) -> None:
     tab.page.evaluate(f"location.hash = '{item.address}'")
     expect(tab.find("h2 em")).to_have_text("101")
     per_turn = len(item.episode.turns[0].action_ids)
-    tab.find(".turn[data-turn='1'] .action .token").nth(1).hover()
+    token = tab.find(".turn[data-turn='1'] .action .token").nth(1)
+    token.hover()
     place = per_turn + 1
-    text = tab.find(".card").inner_text()
+    text = token.get_attribute("title")
+    assert text
     advantage, value = (
         f"{number[place]:+.3g}".replace("-", "\u2212") for number in (item.credit.advantages, item.credit.values)
     )

@@ -19,7 +19,8 @@ from turngrid.experiments.sweep.record import Sweep, SweepRun
 from turngrid.experiments.viewer.__main__ import Options, main, thin
 from turngrid.experiments.viewer.page import asset, fragment, page, words
 from turngrid.experiments.viewer.sources import Shown, episode_files
-from turngrid.records.credit import Credit, Replayed, tokens_of, unpack_runs, write_credit, write_replayed
+from turngrid.records.credit import Credit, Replayed, tokens_of, unpack_runs, write_credit
+from turngrid.records.files.json_lines import write_lines
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.rollouts.row import to_rows
 from turngrid.rollouts.store import read_episodes, write_episodes
@@ -52,7 +53,7 @@ def test_episodes_that_a_later_step_learned_from_again_say_so(run: Path) -> None
     (row,) = to_rows(first, "sparse")
     tokens = tokens_of([(row.prompt_ids, row.response_ids)])
     told = [Replayed(1, tokens, 0.5), Replayed(1, tokens, None, instead=2), Replayed(2, tokens, 1.0)]
-    write_replayed(run / "rl/replayed/000003.jsonl", told)
+    write_lines(run / "rl/replayed/000003.jsonl", told)
     training = {item.place: item for item in shown_episodes([run]) if item.stage == "training"}
     same = [place for place, item in training.items() if item.again]
     places = ("rl/episodes/000001.jsonl:0", "rl/episodes/000003.jsonl:2")

@@ -25,11 +25,12 @@ from turngrid.tasks.stage_process import stage_variables, tracked
 LOG = """
 import json, os, signal, sys
 from pathlib import Path
-from turngrid.records.metrics import append_metrics, read_metrics
+from turngrid.records.files.json_lines import read_lines
+from turngrid.records.metrics import append_metrics
 from turngrid.records.tracking import StageRun, Trackers
 run, first, last, kept, finish = json.loads(sys.argv[1])
 log = Path(run["folder"]) / run["stage"] / "metrics.jsonl"
-trackers = Trackers(StageRun(**run), list(read_metrics(log)))
+trackers = Trackers(StageRun(**run), read_lines(log))
 for step in range(first, last + 1):
     metrics = {"success/train": step / 10, "reward/kl_penalty": float("nan"), "rollout/attempt": first}
     append_metrics(log, step, metrics)

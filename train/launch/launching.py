@@ -18,8 +18,7 @@ from omegaconf import DictConfig
 
 from turngrid.config import machine
 from turngrid.config.errors import ConfigError
-from turngrid.envs.utils.parent import die_with_parent
-from turngrid.records.process.child import child_variables
+from turngrid.records.process.child import started
 from turngrid.records.process.exit_codes import say
 from turngrid.train.launch import one_run
 from turngrid.train.launch.one_run import LAUNCHED, LaunchedRun, command
@@ -132,14 +131,7 @@ def _started(run: LaunchedRun, device: str | None, folder: Path, config_dir: str
     log = folder / f"{run.number}.log"
     variables = {LAUNCHED: "1"} if device is None else {LAUNCHED: "1", "CUDA_VISIBLE_DEVICES": device}
     with log.open("ab") as output:
-        process = subprocess.Popen(
-            command(run, config_dir),
-            env=child_variables(variables),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            preexec_fn=die_with_parent,  # noqa: PLW1509 - this process has one thread
-        )
+        process = started(command(run, config_dir), output, variables)
     say(f"run {run.number} starts: {run.label}")
     return Going(run, device, log, process, time.monotonic())
 

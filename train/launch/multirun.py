@@ -70,15 +70,10 @@ def _start(launch: Launch, start: launching.Launcher) -> int:
     failed = start(jobs)
     for line in failed:
         say(f"failed: {line}")
-    if folder:
-        _make("report", str(folder))
-    if folder and launch.sweep.suite is not None:
-        _make("suite", str(folder))
+    pages = ["report"] if launch.sweep.suite is None else ["report", "suite"]
+    for page in pages if folder else ():
+        one_run.call([sys.executable, "-P", "-m", f"turngrid.experiments.{page}", str(folder)])
     return 1 if failed else 0
-
-
-def _make(page: str, *arguments: str) -> None:
-    one_run.call([sys.executable, "-P", "-m", f"turngrid.experiments.{page}", *arguments])
 
 
 def _print(launch: Launch) -> int:

@@ -21,7 +21,6 @@ from turngrid.experiments.sweep.definition import (
     Definition,
     Layout,
     Scale,
-    SweepError,
     SweepRun,
     lacking,
     load,
@@ -30,7 +29,7 @@ from turngrid.experiments.sweep.definition import (
     scale_of,
 )
 from turngrid.experiments.sweep.record import Sweep
-from turngrid.records.process.exit_codes import say
+from turngrid.records.process.exit_codes import Refusal, say
 from turngrid.records.run_folder import outside_identity, run_name
 from turngrid.tasks.run import Run
 from turngrid.train.launch.one_run import WATCHED
@@ -73,7 +72,7 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     """Expand a sweep or a grid, and compose each run. Runs of a sweep are checked too.
 
     Raises:
-        SweepError: there is no such sweep or scale.
+        Refusal: there is no such sweep or scale.
         ConfigError: a run is refused; nothing has started.
     """
     # apart from the others, since ``sft=0,rl=1000`` is no value in Hydra's grammar
@@ -119,7 +118,7 @@ def _grid_name(axes: Iterable[str], changed: Sequence[str]) -> str:
 def _of_file(name: str) -> Definition:
     try:
         return load(name)
-    except SweepError as error:
+    except Refusal as error:
         raise ConfigError(str(error) if "sweep=" in str(error) else f"sweep={name}: {error}") from error
 
 

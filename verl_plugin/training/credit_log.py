@@ -13,7 +13,8 @@ import numpy as np
 from transfer_queue import KVBatchMeta
 
 from turngrid.algorithms.slots import StoredEpisode
-from turngrid.records.credit import Credit, Replayed, tokens_of, write_credit, write_replayed
+from turngrid.records.credit import Credit, Replayed, tokens_of, write_credit
+from turngrid.records.files.json_lines import write_lines
 from turngrid.verl_plugin.training.replay import REPLAYED
 from turngrid.verl_plugin.training.step import Metrics, Step
 from turngrid.verl_plugin.training.turn_rows import read
@@ -46,7 +47,7 @@ class CreditLog:
         if self._step.replayed:
             numbers = {None: None} | {name: number for number, name in enumerate(names)}
             replayed = [_replayed(episode, numbers[own]) for episode, own in self._step.replayed]
-            write_replayed(step.parents[1] / "replayed" / f"{step.name}.jsonl", replayed)
+            write_lines(step.parents[1] / "replayed" / f"{step.name}.jsonl", replayed)
 
 
 def _replayed(episode: StoredEpisode, instead: int | None) -> Replayed:

@@ -1,6 +1,5 @@
 """Writes a step to disk: its groups' episodes, its line of metrics, then a checkpoint."""
 
-import json
 from collections.abc import Collection, Sequence
 from itertools import chain
 from pathlib import Path
@@ -91,7 +90,7 @@ class RunningTotal:
             self._games.add(episode.task)
             self.episodes += 1
             self.tokens += sum(len(turn.action_ids) for turn in episode.own_turns)
-        written = sum(text["tokens"] for text in map(json.loads, read_lines(self._texts / step.name)))
+        written = sum(text["tokens"] for text in read_lines(self._texts / step.name))
         self.tokens += written
         return self.metrics() | ({"library/written_tokens": float(written)} if written else {})
 

@@ -8,7 +8,8 @@ import torch
 from verl import DataProto
 from verl.utils import tracking as verls
 
-from turngrid.records.metrics import append_metrics, in_families, read_metrics
+from turngrid.records.files.json_lines import read_lines
+from turngrid.records.metrics import append_metrics, in_families
 from turngrid.records.tracking import TRACKERS, StageRun, Trackers
 
 MOMENTS = {"advantages": "credit/advantage", "returns": "credit/return", "values": "credit/value"}
@@ -29,7 +30,7 @@ class RunTracking:
         self._verls = verls.Tracking(project_name, experiment_name, others, config)
         run = config["run"]
         self._file = Path(run["metrics"])
-        self.trackers = Trackers(StageRun(**run["tracking"]), list(read_metrics(self._file)))
+        self.trackers = Trackers(StageRun(**run["tracking"]), read_lines(self._file))
 
     def log(self, data: Mapping[str, Any], step: int, backend: str | None = None) -> None:
         named = in_families(data)

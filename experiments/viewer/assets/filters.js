@@ -55,10 +55,9 @@ class Filters {
   build() {
     this.search = el("input", { type: "search", class: "search", placeholder: "Search text, or a game's number  ( / )",
       "aria-label": "search text", oninput: () => this.searched(),
-      onfocus: () => this.texts() });
-    this.bar = el("progress", { max: 1, value: 0, hidden: true, "aria-label": "reading the episodes' text" });
+      onfocus: () => this.store.texts() }); // read before the first letter is typed
     const many = Object.keys(this.chosen).map((name) => this.select(name)).filter(Boolean);
-    this.node.replaceChildren(this.search, this.bar, this.chips(), ...this.flawChips(), ...many, ...this.ranges(), this.orders());
+    this.node.replaceChildren(this.search, this.chips(), ...this.flawChips(), ...many, ...this.ranges(), this.orders());
   }
 
   chips() {
@@ -141,19 +140,11 @@ class Filters {
 
   // ---- text
 
-  // Read as soon as somebody is about to search.
-  texts() {
-    return this.store.texts((share) => {
-      this.bar.hidden = share === 1;
-      this.bar.value = share;
-    });
-  }
-
   async searched() {
     const needle = this.search.value.trim().toLowerCase();
     this.needle = needle;
     if (needle) {
-      const texts = await this.texts();
+      const texts = await this.store.texts();
       if (this.needle !== needle) return; // typed on meanwhile
       const found = (text, number) => text.includes(needle) || this.store.rows[number].game === needle;
       this.matches = new Set(texts.flatMap((text, number) => (found(text, number) ? [number] : [])));

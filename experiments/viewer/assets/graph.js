@@ -8,7 +8,7 @@ const graphOf = (members) => {
   const branched = members.some(({ row }) => row.parent !== null);
   const graph = { branched, nodes: new Map(), edges: new Map(), paths: new Map() };
   for (const member of branched ? fromTheRoots(members) : members) {
-    const keys = branched ? branchKeys(member, graph) : [...member.episode.turns.map((turn, place) => (turn.aside ? `aside ${member.row.sample} ${place}` : turn.observation)), `end: ${member.episode.final_observation}`];
+    const keys = branched ? branchKeys(member, members, graph) : stateKeys(member);
     graph.paths.set(member.row.number, keys);
     keys.forEach((key, depth) => visit(graph, key, depth, member));
     member.episode.turns.forEach((turn, place) => pass(graph, keys[place], keys[place + 1], turn, member.advantages[place]));
@@ -19,13 +19,19 @@ const graphOf = (members) => {
 // A branch was sampled after its parent; in the record those that are learned from come first.
 const fromTheRoots = (members) => [...members].sort((one, other) => one.row.sample - other.row.sample);
 
+const stateKeys = ({ row, episode }) => [
+  ...episode.turns.map((turn, place) => (turn.aside ? `aside ${row.sample} ${place}` : turn.observation)),
+  `end: ${episode.final_observation}`,
+];
+
 // A branch has its parent's nodes as far as it shares its turns.
-const branchKeys = ({ row, episode }, graph) => {
-  const shared = episode.turns.filter((turn) => turn.shared).length;
-  const parent = graph.paths.get([...graph.paths.keys()].find((number) => graph.samples?.get(number) === row.parent)) ?? [];
-  (graph.samples ??= new Map()).set(row.number, row.sample);
+const branchKeys = ({ row, episode }, members, graph) => {
+  const shared = sharedTurns(episode);
+  const parent = graph.paths.get(members.find((other) => other.row.sample === row.parent)?.row.number) ?? [];
   return Array.from({ length: episode.turns.length + 1 }, (_, place) => (place === 0 ? "start" : place <= shared ? parent[place] : `${row.sample}: ${place}`));
 };
+
+const sharedTurns = (episode) => episode.turns.filter((turn) => turn.shared).length;
 
 const visit = (graph, key, depth, { row, episode }) => {
   const node = graph.nodes.get(key) ?? { key, depth, visits: 0, samples: new Set(), owner: row.sample, text: episode.turns[depth]?.observation ?? episode.final_observation, outcome: null };
@@ -62,8 +68,8 @@ const inLanes = (graph, order) => {
 };
 
 const lanes = (members) => {
-  const order = [], shared = ({ episode }) => episode.turns.filter((turn) => turn.shared).length;
-  const walk = (from) => from.sort((a, b) => shared(b) - shared(a)).forEach(({ row }) => {
+  const order = [];
+  const walk = (from) => from.sort((a, b) => sharedTurns(b.episode) - sharedTurns(a.episode)).forEach(({ row }) => {
     order.push(row.sample);
     walk(members.filter((other) => other.row.parent === row.sample));
   });

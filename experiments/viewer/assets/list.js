@@ -18,9 +18,7 @@ class List {
   show(rows) {
     this.rows = rows;
     this.sheet.style.height = `${rows.length * ROW}px`;
-    this.drawn = null;
-    this.draw();
-    this.reveal();
+    this.mark(this.current);
   }
 
   mark(number) {

@@ -77,18 +77,15 @@ class Store {
     return this.vocabularies[row.words]?.[id];
   }
 
-  // What can be searched, one lower-case text an episode; `told` hears the share that is done, in [0, 1].
-  texts(told) {
-    this.found ??= this.readTexts(told);
+  // What can be searched, one lower-case text an episode.
+  texts() {
+    this.found ??= this.readTexts();
     return this.found;
   }
 
-  async readTexts(told) {
+  async readTexts() {
     const texts = [];
-    for (const [place, script] of this.scripts.entries()) {
-      for (const episode of await unpack(script)) texts.push(searchable(episode));
-      told?.((place + 1) / this.scripts.length);
-    }
+    for (const script of this.scripts) texts.push(...(await unpack(script)).map(searchable));
     return texts;
   }
 }

@@ -37,32 +37,10 @@ const readable = (token) => (token.word ?? `#${token.id} `).replace(/[\n\t]/g, (
 
 const tokenText = (tokens) => tokens.map((token) => token.word ?? "").join("");
 
-// The little card that follows the pointer over tokens.
-class TokenCard {
-  constructor(root) {
-    this.node = el("div", { class: "card", hidden: true, role: "tooltip" });
-    root.addEventListener("pointerover", (event) => this.over(event));
-    root.addEventListener("pointerleave", () => this.hide());
-  }
-
-  hide() {
-    this.node.hidden = true;
-  }
-
-  over(event) {
-    const { target } = event;
-    if (!target.token) return this.hide();
-    this.node.replaceChildren(...facts(target.token).map(([name, value]) => el("div", {}, el("span", {}, name), el("b", {}, value))));
-    this.node.hidden = false;
-    const box = target.getBoundingClientRect();
-    const around = this.node.offsetParent.getBoundingClientRect();
-    const left = Math.min(box.left - around.left, around.width - this.node.offsetWidth - 8);
-    const below = box.bottom - around.top + 6;
-    const above = box.top - around.top - this.node.offsetHeight - 6;
-    this.node.style.left = `${Math.max(8, left)}px`;
-    this.node.style.top = `${below + this.node.offsetHeight > around.height ? above : below}px`;
-  }
-}
+// A token gets its title when the pointer comes to it: an episode may have thousands.
+const describe = (node) => {
+  if (node.token) node.title ||= facts(node.token).map(([name, value]) => `${name} ${value}`).join("\n");
+};
 
 const facts = (token) => {
   const known = [

@@ -28,8 +28,7 @@ class Viewer {
     this.list = new List(this.store, open);
     this.view = new EpisodeView(this.store, this.settings, open);
     this.other = new EpisodeView(this.store, this.settings, open); // the same game, played elsewhere
-    this.pair = el("div", { class: "pair" }, this.view.node);
-    this.card = new TokenCard(this.pair);
+    this.pair = el("div", { class: "pair", onpointerover: ({ target }) => describe(target) }, this.view.node);
     this.settings.colour = this.store.scales[0] ? "advantage" : "surprise";
     this.build();
     this.root.addEventListener("keydown", (event) => this.pressed(event));
@@ -57,7 +56,7 @@ class Viewer {
     const note = this.host.dataset.note && el("p", { class: "note" }, this.host.dataset.note);
     this.root.replaceChildren(
       el("aside", {}, note, this.filters.node, this.total, this.list.node),
-      el("main", {}, this.bar, this.pair, this.card.node), this.help);
+      el("main", {}, this.bar, this.pair), this.help);
     this.drawBar();
   }
 
@@ -125,7 +124,6 @@ class Viewer {
     this.list.mark(number);
     const episode = await this.store.episode(number);
     if (this.wanted !== number) return; // another one was asked for meanwhile
-    this.card.hide();
     this.view.show(this.store.rows[number], episode);
     this.drawBar();
     await this.showBeside();
