@@ -5,10 +5,12 @@ verl's YAML files are read as files. Through ``pkg://verl...`` Hydra would impor
 ``model=`` mean something else.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from hydra import compose
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
@@ -61,15 +63,20 @@ def verl_tree() -> DictConfig:
 
 @cache
 def register() -> None:
-    """Register our resolvers with OmegaConf, and verl's tree and the recipes with Hydra."""
+    """Register our resolvers with OmegaConf and the recipes with Hydra."""
     for resolver in RESOLVERS:
         OmegaConf.register_new_resolver(resolver.__name__, resolver, replace=True)
-    store_under_ours(verl_tree())
     for path in sorted(RECIPES.glob("*.yaml")):
         package = "_global_" if "# @package _global_" in path.read_text(encoding="utf-8") else None
         ConfigStore.instance().store(group="recipe", name=path.stem, node=OmegaConf.load(path), package=package)
 
 
-def store_under_ours(tree: DictConfig | dict[str, object]) -> None:
-    """Let Hydra find ``tree`` in the place of verl's, below our files."""
+def store_tree(tree: DictConfig | dict[str, object]) -> None:
+    """Let Hydra find ``tree`` where our defaults list asks for verl's."""
     ConfigStore.instance().store(name=BASE, node=tree)
+
+
+def hydra_config(overrides: Sequence[str], whole: bool = True) -> DictConfig:
+    """Let Hydra compose ``conf/`` on top of verl's tree, or of an empty one."""
+    store_tree(verl_tree() if whole else {})
+    return compose("config", overrides=list(overrides))

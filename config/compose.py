@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, lru_cache
 
-from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
@@ -122,8 +121,7 @@ def _with_options(options: tuple[str, ...], server: str, groups: bool) -> bytes:
 
     Hydra would copy that tree's 900 keys three times. Other options may change its keys.
     """
-    base.store_under_ours({} if groups else base.verl_tree())
-    ours = hydra_compose("config", overrides=list(options))
+    ours = base.hydra_config(options, whole=not groups)
     if not groups:
         return pickle.dumps(ours)
     whole = OmegaConf.unsafe_merge(pickle.loads(_verl_tree()), ours)  # it changes both

@@ -4,7 +4,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hydra import compose
 from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 
@@ -65,9 +64,9 @@ def _choice(group: str, *names: str) -> str:
 def keys_with(*choices: str) -> dict[str, Any]:
     """Return every key of the config composed with these overrides, dotted, with its value."""
     try:
-        config = compose("config", overrides=list(choices))
+        config = base.hydra_config(choices)
     except Exception:  # noqa: BLE001 - a broken file of the user: suggest from the default config
-        config = compose("config")
+        config = base.hydra_config([])
     return dict(dotted(OmegaConf.to_container(config)))
 
 

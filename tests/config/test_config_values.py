@@ -4,7 +4,6 @@ made or started."""
 from pathlib import Path
 from typing import get_args, get_type_hints
 
-import hydra
 import pytest
 from omegaconf import OmegaConf
 
@@ -57,9 +56,7 @@ def test_ready_starts_and_writes_nothing(tmp_path: Path, capfd: pytest.CaptureFi
 def test_what_is_composed_is_what_hydra_composes(overrides: list[str]) -> None:
     """Options once and single values on top of a copy, or all at once."""
     with compose.composer():
-        quick = compose._composed((), parse(overrides))
-        base.store_under_ours(base.verl_tree())
-        whole = hydra.compose("config", overrides=overrides)
+        quick, whole = compose._composed((), parse(overrides)), base.hydra_config(overrides)
         assert OmegaConf.to_yaml(quick) == OmegaConf.to_yaml(whole)  # as they were typed, and in their order
 
 

@@ -164,7 +164,7 @@ def test_another_servers_games_are_errors(url: str, tmp_path: Path) -> None:
         ('say {"type": "observation", "data": {"observation": {}, "reward": 0, "done": false}}', "has no field text"),
         (
             'say {"type": "observation", "data": {"observation": {"text": ""}, "reward": NaN, "done": false}}',
-            "nonsense",
+            "sent no answer of the protocol",
         ),
         (f"say {'[' * 100_000}", "sent no answer of the protocol"),
     ],

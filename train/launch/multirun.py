@@ -37,6 +37,7 @@ def ready(arguments: Sequence[str], args: argparse.Namespace) -> Start:
     """
     base.register()
     if args.shell_completion:
+        base.store_tree(base.verl_tree())
         return lambda: _hydra(arguments)
     if LABORATORY in args.overrides:
         return _laboratory(args.overrides)
