@@ -111,7 +111,7 @@ class ScienceWorld(Environment):
     longest_making_s = 600.0  # a gold path of mendelian genetics and its replays, on a busy machine
     package = "scienceworld"
     modules = ("scienceworld", "py4j")
-    recipe = 2
+    recipe = 3
     rewards = ("sparse", "dense")
     prompt = PromptStyle(
         "You do experiments in a house of ten rooms.",
