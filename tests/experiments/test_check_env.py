@@ -30,15 +30,7 @@ FLAWS = {  # environment -> what its lines say, apart from "ok"
 }
 
 
-# The others in the slow tests: each promises the same in test_environments_contract.py
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name in ("textworld", "babyai", "crafting") else pytest.param(name, marks=pytest.mark.slow)
-        for name in registry.ENVIRONMENTS
-        if name not in NEEDS_DATA
-    ],
-)
+@pytest.mark.parametrize("name", [name for name in registry.ENVIRONMENTS if name not in NEEDS_DATA])
 def test_our_environments_pass(composed: Composer, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name in NEEDS_JAVA and shutil.which("java") is None:
         pytest.skip("there is no java on the PATH")
