@@ -221,5 +221,6 @@ class TransformersServer:
 
 
 def requested(name: str, prompt_ids: Sequence[int], params: Mapping[str, Any]) -> SampleRequest:
+    """Return a request of verl as one of ours."""
     rules = {key: params[key] for key in RULES if key in params}
     return SampleRequest(name, np.asarray(prompt_ids).tolist(), **rules)
