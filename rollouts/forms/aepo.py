@@ -44,7 +44,7 @@ class Aepo(ByEntropy):
 
 
 def branches_in_a_row(episode: Episode, turns: int, played: Sequence[Episode]) -> int:
-    """Return at how many consecutive turns before index ``turns`` the episode's path branched."""
+    """Count the consecutive turns right before index ``turns`` at which a sample left the path."""
     samplers = samplers_of(played)
     path = samplers.get(episode.sample, [])
     row = 0

@@ -111,7 +111,7 @@ def start_ray(config: DictConfig) -> None:
 
 
 def set_environment(config: DictConfig) -> None:
-    """Set the variables by which verl's processes know that they must repeat their results."""
+    """Set the variables that make verl's processes deterministic, if the config asks for it."""
     rollout, reward = config.actor_rollout_ref.rollout, config.reward.reward_model
     if rollout.full_determinism or (reward.enable and reward.rollout.full_determinism):
         seed = str(rollout.seed)
