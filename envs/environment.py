@@ -20,7 +20,7 @@ from turngrid.envs.utils.printable import printable
 
 Params = Mapping[str, Any]
 HELD_OUT = ("test", "validation")  # splits that are never trained on
-NEED_PLAN = ("demonstrations", "pretraining")  # splits of games with an expert plan
+NEED_PLAN = ("demonstrations", "pretraining")  # splits whose games must have an expert plan
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def shares(weights: Mapping[str, float], total: int) -> dict[str, int]:
 
 
 def spread(counts: Mapping[str, int]) -> list[str]:
-    """List each task ``counts`` times, evenly spread: a beginning has about the same proportions.
+    """List each task ``counts`` times, evenly spread: any first part has about these shares.
 
     >>> spread({"a": 4, "b": 2})
     ['a', 'b', 'a', 'a', 'b', 'a']

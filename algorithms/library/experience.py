@@ -21,7 +21,7 @@ class Entry:
     Attributes:
         zone: a level of strategies, or ``WARNING``.
         score: the reward of its episode.
-        observation: what the first of the entry's actions answered.
+        observation: the one before the first of the entry's actions.
         clusters: indices of the clusters for which it is shown.
     """
 

@@ -210,7 +210,10 @@ class Measurement:
             for key, (episode, turns) in prefixes(game.episodes[:samples]).items():
                 values = game.values.setdefault(key, [])
                 continuations = [self.continuation(episode, turns, number) for number in range(len(values), k)]
-                values += [score(after, self.reward) for after in await self.rollouts(continuations, tree)]
+                for after in await self.rollouts(continuations, tree):
+                    if keys(after)[: turns + 1] != keys(episode)[: turns + 1]:
+                        raise RuntimeError(f"{game.key}: a continuation does not begin with its prefix")
+                    values.append(score(after, self.reward))
 
     def continuation(self, episode: Episode, turns: int, number: int) -> EpisodeSpec:
         """Return the spec of continuation ``number`` of the episode's first ``turns`` turns.

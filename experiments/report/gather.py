@@ -219,7 +219,7 @@ def comparable(runs: Sequence[ReportedRun]) -> tuple[dict[str, list[ReportedRun]
     names = [_name(next(run for run in group if run.result)) for group in several]
     full = [f"{name}-{index}" if names.count(name) > 1 else name for index, name in enumerate(names, 1)]
     others = [run for group in groups if group not in several for run in group]
-    left_out = (f"{run.name}: {run.state}, no other run has its test games and settings" for run in others)
+    left_out = (f"{run.name}: {run.state}, no other tested run has its test games and settings" for run in others)
     return dict(zip(full, several, strict=True)), tuple(left_out)
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
-from turngrid.records.models.locate import resolve_model
+from turngrid.records.models.locate import ModelError, resolve_model
 
 # config.json of the models in conf/model whose weights may not be on this machine
 FILE = Path(__file__).with_name("published.json")
@@ -98,8 +98,15 @@ def has_experts(settings: Mapping[str, Any]) -> bool:
 
 
 def tensors_in(folder: Path) -> Iterator[tuple[str, list[int]]]:
-    """Yield names and shapes of the tensors in a folder's safetensors files."""
+    """Yield names and shapes of the tensors in a folder's safetensors files.
+
+    Raises:
+        ModelError: a file is damaged or incomplete.
+    """
     for path in sorted(folder.glob("*.safetensors")):
-        with safe_open(path, framework="np") as file:
-            names = file.keys()
-            yield from ((name, file.get_slice(name).get_shape()) for name in names)
+        try:
+            with safe_open(path, framework="np") as file:
+                names = file.keys()
+                yield from [(name, file.get_slice(name).get_shape()) for name in names]
+        except SafetensorError as error:
+            raise ModelError(f"{path} cannot be read: {error}") from error

@@ -1,4 +1,4 @@
-"""Child processes for stages, which end if this process is killed."""
+"""Child processes, for stages and launched runs, which end if this process is killed."""
 
 import os
 import subprocess

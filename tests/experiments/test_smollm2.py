@@ -23,7 +23,7 @@ EASY += ("env.task=w1-o2-q1", "env.max_turns=3", "env.max_action_tokens=12")
 
 
 @pytest.mark.timeout(1800)
-def test_the_reward_rises_from_step_to_step(tmp_path: Path) -> None:
+def test_the_reward_rises_within_three_steps(tmp_path: Path) -> None:
     """One action wins; 8 demonstrations, 64 episodes a step. Seen: 0.25, 0.61, 0.77."""
     run = small.finish(tmp_path, *EASY, usual=(), timeout_s=1500)
     first, second, third = [line["reward/trained/mean"] for line in small.lines(run / "rl" / "metrics.jsonl")]

@@ -9,6 +9,7 @@ from turngrid.config.base import ROOT
 from turngrid.records.files.checkpoints import seal
 from turngrid.records.models import locate
 from turngrid.records.models.locate import ModelError, check_hub, check_packaged, local_folder, resolve_model, run_of
+from turngrid.records.models.shape import tensors_in
 from turngrid.train.app import main
 
 
@@ -71,6 +72,13 @@ def test_what_is_not_there_is_refused_with_the_nearest(run: Path, tmp_path: Path
         resolve_model(str(tmp_path))
     with pytest.raises(ModelError, match="no such asset; there are: tiny"):
         resolve_model("asset://tyni")
+
+
+def test_weights_that_are_cut_short_are_refused(tmp_path: Path) -> None:
+    whole = (ROOT / "assets" / "tiny" / "model.safetensors").read_bytes()
+    (tmp_path / "model.safetensors").write_bytes(whole[:-100])
+    with pytest.raises(ModelError, match="model.safetensors cannot be read"):
+        list(tensors_in(tmp_path))
 
 
 def test_which_run_a_model_comes_from(run: Path, tmp_path: Path) -> None:

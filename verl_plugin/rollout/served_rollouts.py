@@ -58,8 +58,8 @@ async def served(
     try:
         manager = await asyncio.to_thread(LLMServerManager.create, settings)
         model, rollout = AutoConfig.from_pretrained(path), settings.actor_rollout_ref.rollout
-        ours = rollout.name == "transformers"
-        sampler = ServerSampler(manager.get_client(), seeded=ours or settings.trainer.device == "cpu", ours=ours)
+        own = rollout.name == "transformers"
+        sampler = ServerSampler(manager.get_client(), seeded=own or settings.trainer.device == "cpu", ours=own)
         servers = rollout.nnodes * rollout.n_gpus_per_node // rollout.tensor_model_parallel_size
         codec = codec_of(path, model.model_type, chat, marks)
         yield ServedModel(sampler, codec, int(model.max_position_embeddings), servers * int(rollout.max_num_seqs))

@@ -19,7 +19,7 @@ from turngrid.rollouts.forms.tree import roots_of, samplers_of
 from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
 
 PREFIX = "turn_"
-MOST_TURNS = 10**7  # above the turns of any episode (turngrid.tasks.schema.TURNS), so that a group's nodes differ
+MOST_TURNS = 10**7  # above an episode's (tasks.schema.TURNS): sampler * MOST_TURNS + turn is unique in a group
 REPEATED, TIMES = 20, 10  # an answer that repeats this many tokens this often is garbled (SPEAR's numbers)
 NO_SPAN = (0, 0)
 TreePlace = tuple[int, Sequence[int]]  # the tree's first sample, and the sample that generated each turn

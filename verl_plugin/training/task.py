@@ -90,9 +90,12 @@ def train(config: DictConfig) -> None:
         with _finished(trainer):
             trainer.init()
             manager: Any = load_class_from_fqn(config.actor_rollout_ref.rollout.agent.agent_loop_manager_class)
-            with closing(manager.create(config, trainer.get_llm_client())) as loops:  # before the queue, which it uses
-                trainer.fit(loops)
-                watchdog.current.end()
+            # closed before the queue, whose sockets it uses
+            with closing(manager.create(config, trainer.get_llm_client())) as loops:
+                try:
+                    trainer.fit(loops)
+                finally:
+                    watchdog.current.enter("shutdown")
     finally:
         tq.close()
     if timeline := config.ray_kwargs.get("timeline_json_file"):
