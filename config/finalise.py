@@ -20,7 +20,7 @@ MICRO_BATCH_KEYS = (
     "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu",
     "critic.ppo_micro_batch_size_per_gpu",
 )
-RESOLVED = (  # keys whose values call our resolvers, which other processes do not have
+RESOLVED = (  # keys whose defaults follow from others; what is filled in later leaves them as they are
     *lora.LEARNING_RATES,
     "env.max_action_tokens",
     "data.max_response_length",
