@@ -296,7 +296,7 @@ def open_files():
 
 @pytest.mark.parametrize(
     ("commands", "warm", "times"),
-    [(("show shop/calc.py", FIX), 100, 1000), (("test", FIX, "submit"), 1, 3)],  # each run starts and ends a sandbox
+    [(("show shop/calc.py", FIX), 100, 300), (("test", FIX, "submit"), 1, 3)],  # each run starts and ends a sandbox
     ids=["edits", "gradings"],
 )
 def test_many_episodes_leave_nothing_behind(tmp_path, commands, warm, times):
