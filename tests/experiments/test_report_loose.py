@@ -78,7 +78,7 @@ def test_a_folder_has_a_report_for_each_test_and_names_what_it_leaves_out(
     told = capsys.readouterr()
     assert [line.split(": ")[3] for line in told.err.splitlines()] == ["alone-ppo-0.0001-s0", "unlike"]
     page = (tmp_path / "pages" / "textworld-near" / "report.html").read_text()
-    assert "alone-ppo-0.0001-s0: finished, no other run" in page and page.count("ppo − grpo") == 1
+    assert "alone-ppo-0.0001-s0: finished, no other tested run" in page and page.count("ppo − grpo") == 1
     assert [len(item.runs) for item in subjects(sorted(tmp_path.glob("near-*")))] == [4]  # named one by one
 
 
