@@ -49,7 +49,7 @@ train-gpu: .venv-gpu/.gpu
 # A worker that dies ends the run: pytest-xdist would give out what it had done again, and wait for ever.
 # Python keeps what it has compiled, whatever the environment says: a hundred processes import the same.
 test: .venv/.dev
-	@env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -n 4 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder -m "not slow" $(ARGS)
+	@env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -n 3 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder -m "not slow" $(ARGS)
 
 test-slow: .venv/.slow
 	@$(PY) -m pytest -n 2 --max-worker-restart 0 --dist loadfile -m slow $(ARGS)
