@@ -18,10 +18,10 @@ class SemiOnline(Method):
 
     r is ``format`` for an answer with an action, and ``1 - format`` more if the action is the
     expert's. ``R_t = r_t + gamma R_{t+1}`` if it is. Else ``R_t = r_t``: what follows the plan's
-    action is no credit of the one that it replaced.
-    The share is that of the plan's turns that matched, compared within the group. R_t is compared
-    with that of the group's turns t. Both are divided by the unbiased deviation. A group's
-    advantages are 0 if the biased deviation of R_0 is at most ``threshold``.
+    action is no credit of the one that it replaced. The share is that of the plan's turns that
+    matched, compared within the group. R_t is compared with that of the group's turns t. Both are
+    divided by the unbiased deviation. A group's advantages are 0 if the biased deviation of R_0 is
+    at most ``threshold``.
     """
 
     gamma: float = number(0, 1)
