@@ -45,10 +45,10 @@ train-gpu: .venv-gpu/.gpu
 	  || echo "could not be installed, so their tests are skipped: apt-get install$$missing" >&2
 	@touch $@
 
-# Five test files at a time, for two cores: nearly half of a file's time is spent waiting. The longest begin (tests/conftest.py).
+# Three test files at a time, for two cores: a file also waits, but each worker imports torch and verl, 14 s of a core. The
+# longest begin (tests/conftest.py).
 # A worker that dies ends the run: pytest-xdist would give out what it had done again, and wait for ever.
 # Python keeps what it has compiled, whatever the environment says: a hundred processes import the same.
-# Three workers keep two cores busy; each more imports torch and verl once more, 14 s of a core.
 test: .venv/.dev
 	@env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -n 3 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder -m "not slow" $(ARGS)
 
