@@ -108,6 +108,7 @@ def test_what_cannot_be_done_is_refused_and_the_server_goes_on() -> None:
 
 def test_after_an_abort_new_requests_wait_for_the_resume() -> None:
     async def scenario(server: TransformersServer) -> tuple[list[TokenOutput], bool, TokenOutput, TokenOutput]:
+        await server.update_weights(AutoModelForCausalLM.from_pretrained(TINY).state_dict(), 3)
         waiting = [asyncio.ensure_future(ask(server, f"w{i}", seed=i)) for i in range(3)]
         await asyncio.sleep(0)  # in the queue, and not yet in a batch
         await server.abort_all_requests(reject_request=False)
@@ -122,6 +123,7 @@ def test_after_an_abort_new_requests_wait_for_the_resume() -> None:
     outputs, parked, late, rejected = serve(scenario)
     assert {output.stop_reason for output in [*outputs[1:], rejected]} == {"aborted"}
     assert rejected.token_ids == []
+    assert [one.extra_fields["global_steps"] for one in (late, rejected)] == [3, None]
     assert parked
     assert late.token_ids == expected(SampleRequest("late", PROMPT, 7, seed=9))[0][0]
 

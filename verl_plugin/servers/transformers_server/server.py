@@ -83,11 +83,12 @@ class TransformersServer:
         request = requested(sampling_params.get("episode", request_id), prompt_ids, sampling_params)
         self._generator.check(request)
         result = await self._in_turn(request)
+        step = result.version if result.token_ids else None  # an aborted answer has no weights, and verl asks again
         return TokenOutput(
             token_ids=result.token_ids,
             log_probs=result.logprobs,
             stop_reason="completed" if result.stop_reason == "eos" else result.stop_reason,
-            extra_fields={"global_steps": None if self._step is None else result.version},
+            extra_fields={"global_steps": None if self._step is None else step},
         )
 
     async def generate_batch(self, requests: Sequence[SampleRequest]) -> list[Sample | RequestTooLong]:
