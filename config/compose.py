@@ -48,12 +48,15 @@ def composer(config_dir: str | None = None) -> Iterator[Composer]:
 
 
 def _whole(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
+    if typed := next((word for word in overrides if word.lstrip("+").startswith(f"{precision.KEY}=")), None):
+        raise ConfigError(f"{typed}: it follows from precision; use precision={typed.partition('=')[2]}")
+
     def of_one(words: Sequence[str]) -> DictConfig:
         config = finalise(_explained(words, config_dir))
         begun = precision.begun_in(config)
         if begun in (None, config.cluster.computes_in):
             return config
-        return finalise(_explained([*words, f"cluster.computes_in={begun}"], config_dir))
+        return finalise(_explained([*words, f"{precision.KEY}={begun}"], config_dir))
 
     if run := extension.source(overrides):
         return extension.compose_extended(overrides, run, of_one)

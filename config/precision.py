@@ -16,6 +16,7 @@ from turngrid.records.models.shape import LLAMA_LIKE, settings_of, shape_of
 from turngrid.records.run_folder import composed, run_name
 from turngrid.tasks.run import Run
 
+KEY = "cluster.computes_in"
 AUTO, FULL, HALF = "auto", "fp32", "bf16"
 DTYPES = {FULL: "float32", HALF: "bfloat16"}
 LARGE = 20_000_000  # parameters; in smaller models the matrices are too small for bf16 to gain much
@@ -38,17 +39,20 @@ def instructions() -> str:
 
 def of_precision(full: Any, half: Any, *, _root_: DictConfig) -> Any:
     """Return the value for fp32 or for bf16. GPU presets have no ``computes_in``."""
-    return half if OmegaConf.select(_root_, "cluster.computes_in") == HALF else full
+    return half if OmegaConf.select(_root_, KEY) == HALF else full
 
 
 def server_agrees(*, _root_: DictConfig) -> bool:
-    """Return whether log-probs of ``rollout=transformers`` can be a CPU trainer's old ones.
+    """Return whether the server's log-probs can be a CPU trainer's old ones.
 
-    In fp32 they are the same. In bf16 they are for models like Llama, whose mean difference in
-    probability is below verl's bound for normal, 0.005 (docs/rollout_server.md).
+    In fp32 they are the same. In bf16 they can be used with ``rollout=transformers`` and models
+    like Llama: SmolLM2's mean difference in probability is below verl's bound for normal, 0.005
+    (docs/rollout_server.md).
     """
     if of_precision(True, False, _root_=_root_):
         return True
+    if _root_.actor_rollout_ref.rollout.name != "transformers":
+        return False
     with suppress(ValueError):
         return (settings_of(_root_.model.path) or {}).get("model_type") in LLAMA_LIKE
     return False
@@ -119,7 +123,11 @@ def of_gpus(run: Run) -> Iterator[str]:
 
 
 def without_instructions(run: Run) -> Iterator[str]:
-    if run.config.trainer.device == "cpu" and run.config.cluster.computes_in == HALF and not instructions():
+    config = run.config
+    if config.trainer.device == "cpu" and config.cluster.computes_in == HALF and not instructions():
         factor, vectors = ("1.3", "with") if "avx512f" in flags() else ("4", "without")
         reason = f"{NONE}; {vectors} AVX-512, {FULL} is about {factor} times as fast"
-        yield f"cluster.computes_in={HALF}: {reason}; use precision={FULL}"
+        use = f"use precision={FULL}"
+        if config.precision == AUTO:
+            use = f"this run began in {HALF} and goes on so; precision={FULL} starts another run"
+        yield f"precision={config.precision}: {reason}; {use}"

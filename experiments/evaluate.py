@@ -29,7 +29,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.algorithms.registry import FORM, ROLES
-from turngrid.config import machine
+from turngrid.config import machine, precision
 from turngrid.config.checks import environment
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
@@ -103,12 +103,12 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
         config.eval.tasks = list(config.env.tasks)  # each task of a mixture is an evaluation set
     run = Run(config)
     checks = [environment.unknown_task, environment.reward_not_offered, environment.bad_evaluation]
-    checks += [environment.bad_opponents, environment.not_where_evaluated]
+    checks += [environment.bad_opponents, environment.not_where_evaluated, precision.of_gpus]
     for problem in (problem for check in checks for problem in check(run)):
         raise ConfigError(problem)
     if START in run.opponents:
         raise ConfigError(f"eval.opponents: a run knows with which model RL began; use eval.opponents=[{RANDOM}]")
-    for message in environment.too_few_turns(run):
+    for message in [*environment.too_few_turns(run), *precision.without_instructions(run)]:
         say(f"note: {message}")
     chosen = any(item.split("=")[0] in ("env", "env.name", "eval.tasks") for item in overrides)
     other = next((word for word in words if (trained_on(word) or config.env.name) != config.env.name), None)
@@ -159,6 +159,7 @@ def evaluation_folder(run: Run) -> Path:
         "eval": {key: value for key, value in node["eval"].items() if key not in unnamed},
         "lengths": [node["data"][key] for key in ("max_prompt_length", "max_response_length")],
     }
+    identity |= {"precision": node["precision"]} if node["precision"] != precision.AUTO else {}
     identity |= {"prompt": prompt} if (prompt := non_default(node["prompt"])) else {}
     identity |= {FORM: node[FORM]} if summed_up(node.get(FORM)) else {}
     identity |= {ROLES: node[ROLES]} if node.get(ROLES) else {}

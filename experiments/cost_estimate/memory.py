@@ -5,12 +5,15 @@ run make the same check.
 """
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import psutil
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from turngrid.config import machine
 from turngrid.config.finalise import rows_per_device
@@ -28,6 +31,7 @@ SERVER_BYTES = 1 * GB  # part of vLLM's share for activations and CUDA graphs
 FUSED, CHUNK = 24, 512  # bytes a logit and tokens at a time of verl's fused kernels (FusedLinearForPPO)
 GATHERED = 8  # bytes a parameter of embedding and head, gathered whole if the rest is offloaded
 USABLE = 0.95  # share of a machine's memory
+CONTAINER = Path("/sys/fs/cgroup/memory.max")  # Linux's limit of a container
 OFFLOADED = {"param_offload": WEIGHTS, "optimizer_offload": ADAM}  # engine key -> bytes a parameter that it offloads
 SIZES = (24576, 16384, 12288, 8192, 6144, 4096, 2048)  # tokens of a pass to try
 LORA, RANK = "model.lora_rank", 16  # the suggested setting
@@ -68,13 +72,23 @@ class Devices:
     memory: float
 
 
+def memory_here(config: DictConfig) -> float:
+    """Return the bytes of this machine, or of its container or SLURM job if that has fewer."""
+    limits = [float(psutil.virtual_memory().total)]
+    with suppress(OSError, ValueError):  # no control groups, or "max"
+        limits.append(float(CONTAINER.read_text(encoding="ascii")))
+    if config.cluster.launcher == "slurm" and config.cluster.slurm.mem_gb:
+        limits.append(config.cluster.slurm.mem_gb * float(2**30))
+    return min(limits)
+
+
 def devices(run: Run) -> Devices | None:
     """Return the run's devices; None if the memory of its GPUs is not known."""
     config = run.config
     if config.estimate_gpu:
         return Devices(*gpus.parse(config.estimate_gpu))
     if config.trainer.device == "cpu":
-        return Devices("this machine", 1, USABLE * psutil.virtual_memory().total)
+        return Devices("this machine", 1, USABLE * memory_here(config))
     if machine.here() is None and OmegaConf.is_interpolation(config.cluster, "gpu_memory_gb"):
         return None
     size = int(config.cluster.gpu_memory_gb or (machine.here() or machine.USUAL * GB) / GB)
@@ -208,7 +222,10 @@ def _advice(run: Run, asked: Demand) -> str:
         for key in ("optimizer_offload", "offload_policy"):
             means.append((asked, {f"{node}.{key}": True for node in nodes}))
     plain, *others = [_first_that_fits(*each, rows_per_device(run.config)) for each in means]
-    if fitting := [plain] if plain else [*filter(None, others)]:
+    fitting = [plain] if plain else [*filter(None, others)]
+    if asked.on_cpu and run.config.cluster.launcher == "slurm":
+        fitting.append(f"cluster.slurm.mem_gb={math.ceil(asked.peak() / USABLE / 2**30)}")
+    if fitting:
         return f"what fits: {'; or '.join(fitting)}"
     return "no batch size, LoRA or offloading makes it fit: take more or larger devices, or a smaller model"
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from omegaconf import OmegaConf
 
+from turngrid.config import precision
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import EnvError, TaskRef
 from turngrid.envs.utils.bar import ticking_bar
@@ -80,7 +81,8 @@ class Study:
 
         torch.set_num_threads(1)  # more threads do not speed up small models and slow a busy machine down
         config, rollout = self.run.config, self.run.config.actor_rollout_ref.rollout
-        model = LoadedModel(policy.path, config.trainer.device, policy.chat, self.run.prompt.marks)
+        dtype = precision.dtype(config, policy.path)
+        model = LoadedModel(policy.path, config.trainer.device, policy.chat, self.run.prompt.marks, dtype)
         params = SamplingParams(rollout.temperature, rollout.top_p, rollout.top_k, config.env.max_action_tokens)
         return ModelRollouts(model, Rules(params, self.run.limit(model.context), seed))
 

@@ -212,7 +212,7 @@ model=qwen2.5_0.5b cluster=gpu1
 model=qwen2.5_0.5b budget=rl_only
     cluster=cpu; use cluster=gpu1
 precision=bf16
-    cluster.computes_in=bf16; use precision=fp32
+    precision=bf16; use precision=fp32
 env=alfworld
     model=tiny; use another model, such as model=tiny_alfworld
 actor_rollout_ref.rollout.top_p=0.9

@@ -45,10 +45,11 @@ def test_auto_follows_the_model_and_the_processor(monkeypatch: pytest.MonkeyPatc
     assert precision.explained(older) == f"computes in fp32: {precision.NONE}"
 
 
-def test_in_bf16_other_models_than_llamas_have_old_log_probs_of_their_trainer(tmp_path: Path):
+def test_in_bf16_other_models_or_servers_have_old_log_probs_of_their_trainer(tmp_path: Path):
     (tmp_path / "config.json").write_text('{"model_type": "mistral"}')
-    correction = compose(["precision=bf16", f"model.path={tmp_path}"]).algorithm.rollout_correction
-    assert (correction.bypass_mode, correction.rollout_is) == (False, "token")
+    for words in ([f"model.path={tmp_path}"], ["model=tiny", "rollout=vllm"]):
+        correction = compose(["precision=bf16", *words]).algorithm.rollout_correction
+        assert (correction.bypass_mode, correction.rollout_is) == (False, "token")
 
 
 def test_a_word_that_is_typed_is_another_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -73,7 +74,7 @@ def test_a_run_keeps_what_it_began_in(recorded: str, monkeypatch: pytest.MonkeyP
     assert precision.explained(again).endswith("as this run began")
     for flags, factor in ((frozenset(), "4 times"), (frozenset({"avx512f"}), "1.3 times")):
         monkeypatch.setattr(precision, "flags", lambda flags=flags: flags)
-        told = [text for text in check(again) if "computes_in" in text]
+        told = [text for text in check(again) if "precision=auto" in text]
         assert len(told) == (recorded == "bf16")
-        assert all(f"about {factor}" in text and text.endswith("use precision=fp32") for text in told)
+        assert all(f"about {factor}" in text and "precision=fp32 starts another run" in text for text in told)
     assert words(compose([*line, "fresh=true"])) != words(again)

@@ -8,6 +8,7 @@ import pytest
 
 from turngrid.config import machine
 from turngrid.config.compose import compose
+from turngrid.experiments.cost_estimate import memory
 from turngrid.experiments.cost_estimate.amounts import record_file
 from turngrid.records.models.gpus import GB
 from turngrid.records.run_folder import run_name
@@ -54,13 +55,18 @@ def test_gpus_that_are_not_here(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["cluster=gpu1", "estimate_gpu=H100", "model.path=nobody/knows"]) == 2
 
 
-@pytest.mark.parametrize("word", ["estimate=true", "estimate=false"])
+LIMITED = {"estimate=true": (16 * GB, "max\n"), "estimate=false": (64 * GB, f"{16 * GB:.0f}\n")}
+
+
+@pytest.mark.parametrize("word", LIMITED)
 def test_one_check_of_memory_for_an_estimate_and_a_start(
     word: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Memory:
-        total = 16 * GB
+        total, of_container = LIMITED[word]
 
+    monkeypatch.setattr(memory, "CONTAINER", tmp_path / "memory.max")
+    memory.CONTAINER.write_text(Memory.of_container)
     monkeypatch.setattr(psutil, "virtual_memory", Memory)
     monkeypatch.setattr(machine, "check_packaged", lambda path, cache: None)  # `make test` has no such package
     model = ["model=smollm2_135m", "model.rows_per_pass=4", "model.gradient_checkpointing=false", "precision=fp32"]

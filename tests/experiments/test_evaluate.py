@@ -123,6 +123,7 @@ def test_the_base_model_and_a_copy_of_it_play_alike(tmp_path: Path, capfd: pytes
         (["expert", "eval.tasks=[w2-o3-q4,w2-o3-q4]"], "w2-o3-q4 stands there twice"),
         (["expert", "eval.temperatures=[0,0]"], "0.0 stands there twice"),
         (["expert", "evl.samples_per_game=2"], "use eval.samples_per_game"),
+        (["expert", "precision=bf16", "cluster=gpu1"], "use precision=auto"),
         (["endpoint_model=parrot"], "belong to endpoint=URL"),
         (["endpoint=localhost:8000", "endpoint_model=parrot"], "must be an address"),
         (["endpoint=http://localhost:8000/v1"], "needs endpoint_model=NAME"),

@@ -176,7 +176,8 @@ def examine(config: DictConfig) -> int:
     table([("peak memory", peak.beside_estimate()), ("time", f"{time.monotonic() - start:.0f} s")])
     print(by_turn(steps))
     for fault in faults:
-        print(f"{fault.name}{f' (step {fault.step})' if fault.step else ''}: {fault.shown_by}")
+        step = f" (step {fault.step})" if fault.step else ""
+        print(f"{fault.name}{step}: {fault.shown_by}; {findings.USE[fault.name]}")
     if ill := [fault for fault in faults if fault.name != findings.HIGH]:
         print(f"found: {', '.join(dict.fromkeys(fault.name for fault in ill))}; run folder {run.folder}")
         return 1

@@ -20,6 +20,16 @@ EXACT = 1e-4  # the same with fp32 on both sides, where it is about 1e-7
 PROOF = 5  # an update must move log-probs by so many times their difference to prove anything
 STALE, ADAPTER, DTYPE, TEMPLATE = "stale weights", "adapter not sent", "wrong dtype", "wrong chat template"
 HIGH, APART, NO_PROOF = "high difference", "log-probs do not agree", "no proof"
+# the setting to look at, for each fault; docs/cluster.md says more
+USE = {
+    STALE: "look at actor_rollout_ref.rollout.checkpoint_engine",
+    ADAPTER: "use actor_rollout_ref.model.lora.merge=true",
+    DTYPE: "use one precision= for both sides, or set actor_rollout_ref.rollout.dtype",
+    TEMPLATE: "use actor_rollout_ref.model.custom_chat_template=null, or the template of the model's own family",
+    APART: "use algorithm.rollout_correction.bypass_mode=false correction=token_tis",
+    HIGH: "use algorithm.rollout_correction.bypass_mode=false, and watch verl/training/rollout_probs_diff_mean",
+    NO_PROOF: "run the doctor again with another seed=",
+}
 DTYPES = {"fp32": "float32", "float": "float32", "bf16": "bfloat16", "fp16": "float16", "half": "float16"}
 
 
