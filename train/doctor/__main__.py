@@ -9,6 +9,7 @@ the server gets the trainer's new weights. Prints a report to paste; the exit co
 a fault. docs/cluster.md explains the report.
 """
 
+import os
 import platform
 import shutil
 import tempfile
@@ -110,6 +111,7 @@ def main(given: list[str]) -> int:
     taken = {word: word.lstrip("+~").partition("=")[0] for word in args.overrides}
     words = [word for word, key in taken.items() if key.split(".")[0] not in NOT_TAKEN]
     config = compose(words, args.config_dir)
+    check_here(config)
     for warning in check(config):
         say(f"note: {warning}")
     own = settings(config)
@@ -120,6 +122,13 @@ def main(given: list[str]) -> int:
     table(facts(config))
     machine.check(config)
     return examine(config)
+
+
+def check_here(config: DictConfig) -> None:
+    """Raise ConfigError on a login node: the doctor examines the machine on which it runs."""
+    if config.cluster.launcher == "slurm" and "SLURM_JOB_ID" not in os.environ:
+        reason = "the doctor examines the machine on which it runs, and this is no node of a job"
+        raise ConfigError(f"cluster={config.cluster.name}: {reason}; use srun before the command, or cluster=cpu")
 
 
 def settings(config: DictConfig) -> dict[str, object]:
