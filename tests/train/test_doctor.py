@@ -48,7 +48,9 @@ def test_faults_by_their_names_and_no_other(
     assert "the model saw '<|im_start|>tool" in out and "its own template has '<|im_start|>user" in out
 
 
-@pytest.mark.parametrize("words", [["-m"], ["cluster=slurm"], ["--cfg", "job"], ["model=tinny"], ["actor_rollout_ref.rollout.n=0"]])
+@pytest.mark.parametrize(
+    "words", [["-m"], ["cluster=slurm"], ["--cfg", "job"], ["model=tinny"], ["actor_rollout_ref.rollout.n=0"]]
+)
 def test_refused_before_anything_starts(words: list[str], tmp_path: Path, refused: Callable[..., str]) -> None:
     assert refused(doctor.main, [*words, f"output_dir={tmp_path}/runs"]) and not list(tmp_path.iterdir())
 
