@@ -8,12 +8,14 @@ PATH  a run folder, or metrics of any run of verl: of its file logger (.jsonl), 
       CSV with verl's names and a column of steps
 
 Prints, for each PATH, the first alarm with its step, likely cause and the setting to change, the
-alarms that followed, and the rules that could not be applied. The exit code is 1 if there is an
-alarm. docs/doctor.md lists which illnesses it finds, and which it does not."""
+other alarms (those of the same step with cause and setting, too), and the rules that could not be
+applied. The exit code is 1 if there is an alarm. docs/doctor.md lists which illnesses it finds, and
+which it does not."""
 
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from turngrid.experiments.doctor.sources import Source, read
@@ -88,7 +90,9 @@ def _diagnosis(rl: RlFolder | None, first: Alarm, *others: Alarm) -> list[str]:
     facts = {"seen": first.seen, "where": where, "likely cause": first.cause, "change": first.advice}
     lines = [f"first, at step {first.step}: {first.name}"]
     lines += [f"  {name + ':':<14}{fact}" for name, fact in facts.items() if fact]
-    then = [f"  step {alarm.step}: {alarm.name}: {alarm.seen}" for alarm in others]
+    # of the first step, any alarm may have the cause, so all are shown whole
+    shown = [alarm if alarm.step == first.step else replace(alarm, cause="", advice="") for alarm in others]
+    then = [f"  {alarm}" for alarm in shown]
     return [*lines, "then:", *then] if then else lines
 
 

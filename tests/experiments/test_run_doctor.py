@@ -142,11 +142,13 @@ def test_of_a_run_folder_it_says_where(tmp_path: Path, capsys: pytest.CaptureFix
     told = capsys.readouterr().out
     assert "6)\n  health=rollback: policy_kl in step 2: back to the checkpoint of step 1" in told
     assert "most often in turn 2 (2 of 2 episodes), such as 'eat door' in doors/1" in told
-    rows = [{"step": step, "rollout/answers_at_limit": 0.5} for step in range(1, 4)]
+    rows = [{"step": step, "rollout/answers_at_limit": 0.5, "rollout/distinct_prompts": 0.1} for step in range(1, 4)]
     rl.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
     write_episodes(rl.step_episodes(3), [episode])
     main([str(tmp_path)])
-    assert "where:        most often in turn 2 (1 of 1 episodes), such as 'eat door'" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "where:        most often in turn 2 (1 of 1 episodes), such as 'eat door'" in told
+    assert "then:\n  step 3: repeated_prompts: rollout/distinct_prompts: 0.1" in told and "check_env" in told
 
 
 # ---- the stored runs
