@@ -16,6 +16,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import inf, isfinite
 from pathlib import Path
 
 from turngrid.experiments.doctor.sources import Source, read
@@ -123,21 +124,22 @@ def _most(episodes: Sequence[Episode], matches: Callable[[Turn, int], bool]) -> 
 
 
 def _largest(rl: RlFolder, step: int, episodes: Sequence[Episode]) -> str:
-    """Return the token with the largest advantage, by the credit log."""
+    """Return the first token whose advantage is largest or not finite, by the credit log."""
     credits = read_credit(rl.credit / f"{step:06d}.jsonl")
     tokens = (
-        (abs(advantage or 0.0), line, token)
+        (abs(advantage) if isfinite(advantage) else inf, line, token)
         for line, credit in enumerate(credits)
         for token, advantage in enumerate(credit.advantages if credit else ())
+        if advantage is not None
     )
-    size, line, token = max(tokens, default=(0.0, 0, 0))
+    size, line, token = max(tokens, key=lambda one: one[0], default=(0.0, 0, 0))
     if not size:
         return ""
     episode = episodes[line]
     places = [(turn, place) for turn, own in enumerate(episode.turns, 1) for place in range(len(own.action_ids))]
     turn, place = places[token]
-    where = f"turn {turn}, token {place + 1} of episode {line + 1} ({episode.task})"
-    return f"the largest advantage, {size:.3g}, is in {where}"
+    what = f"the largest advantage, {size:.3g}," if isfinite(size) else "an advantage that is not finite"
+    return f"{what} is in turn {turn}, token {place + 1} of episode {line + 1} ({episode.task})"
 
 
 if __name__ == "__main__":
