@@ -143,14 +143,14 @@ RULES = (
     Rule(
         "invalid_actions",
         ("rollout/invalid_actions",),
-        when.grown,
+        when.grown_share,
         "an invalid action costs no reward",
         "try 'shaping=[invalid_action]'",
     ),
     Rule(
         "unparsed_actions",
         ("rollout/unparsed_actions",),
-        when.grown,
+        when.grown_share,
         "answers lose the form of prompt=",
         "try 'shaping=[format]' or more env.max_action_tokens",
     ),
