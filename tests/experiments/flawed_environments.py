@@ -1,6 +1,7 @@
 """Press the right letters in order: a healthy environment, and one for each flaw."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -8,6 +9,7 @@ from typing import ClassVar
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
 from turngrid.envs.text_env import RawStep, TextEnv
 from turngrid.envs.types import Observation, TaskRef
+from turngrid.rewards.reward import ScoredTurn
 
 LETTERS = "abcd"
 
@@ -116,3 +118,10 @@ class Easy(Letters):
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         return GameRecord(goal="Press a letter.")
+
+
+class Hourly:
+    """Pays for each action, won or not."""
+
+    def turn_rewards(self, turns: Sequence[ScoredTurn], won: bool, max_score: float) -> list[float]:
+        return [0.3 * turn.valid for turn in turns]
