@@ -24,6 +24,7 @@ from turngrid.envs.types import TaskRef
 from turngrid.experiments.check_env.rollouts import (
     HOSTILE,
     RESETS,
+    STEPS,
     GameRollouts,
     Rollout,
     memory_growth,
@@ -82,7 +83,7 @@ async def check(run: Run, options: Options) -> list[Finding]:
         findings = [splits(listed, opened), *(one(games) for one in CHECKS)]
         findings += [rewards_only_wins(run.reward, games), no_answer_in_prompt(run.environment.prompt, games)]
         findings += [speed(games)]
-        return [*findings, memory(await memory_growth(pool, listed["test"][0]))]
+        return [*findings, memory(await memory_growth(pool, listed["test"]))]
 
 
 # ---- what the episodes say, one finding each
@@ -219,7 +220,7 @@ def speed(games: Sequence[GameRollouts]) -> Finding:
 
 
 def memory(growth: float) -> Finding:
-    seen = f"{growth / 1e6:+.1f} MB over {RESETS} episodes"
+    seen = f"{growth / 1e6:+.1f} MB over {RESETS} episodes of up to {STEPS} steps"
     return Finding("memory", FAIL if growth > GROWTH else OK, seen)
 
 

@@ -89,9 +89,9 @@ class Growing(Letters):
     class Game(LettersEnv):
         kept: ClassVar[list[bytes]] = []
 
-        def reset_game(self, task: TaskRef, seed: int) -> Observation:
-            self.kept.append(b"x" * 1_000_000)
-            return super().reset_game(task, seed)
+        def step_game(self, command: str) -> RawStep:
+            self.kept.append(b"x" * 250_000)
+            return super().step_game(command)
 
 
 class Fragile(Letters):
