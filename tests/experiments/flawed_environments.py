@@ -1,7 +1,6 @@
 """Press the right letters in order: a healthy environment, and one for each flaw."""
 
 import random
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -9,7 +8,6 @@ from typing import ClassVar
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
 from turngrid.envs.text_env import RawStep, TextEnv
 from turngrid.envs.types import Observation, TaskRef
-from turngrid.rewards.reward import ScoredTurn
 
 LETTERS = "abcd"
 
@@ -120,8 +118,6 @@ class Easy(Letters):
         return GameRecord(goal="Press a letter.")
 
 
-class Hourly:
-    """Pays for each action, won or not."""
-
-    def turn_rewards(self, turns: Sequence[ScoredTurn], won: bool, max_score: float) -> list[float]:
+class Hourly:  # a reward that pays for each action
+    def turn_rewards(self, turns, won, max_score):
         return [0.3 * turn.valid for turn in turns]
