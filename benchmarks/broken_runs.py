@@ -101,7 +101,7 @@ CASES: dict[str, Case] = {
         by="stale_weights",
         words=("model.lora_rank=8", f"{ACTOR}.optim.lr=0.02"),
     ),
-    "thoughts": ill("no_signal", words=("prompt=think_action",)),  # of a model that was not trained to write any
+    "thoughts": ill("mostly_unparsed", words=("prompt=think_action",)),  # of a model that was not trained to write any
     # ---- odd, and healthy
     "seed_3": odd("seed=3"),
     "seed_1": odd("seed=1"),

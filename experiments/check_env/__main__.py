@@ -24,6 +24,7 @@ from turngrid.envs.types import TaskRef
 from turngrid.experiments.check_env.rollouts import (
     HOSTILE,
     RESETS,
+    STEPS,
     GameRollouts,
     Rollout,
     memory_growth,
@@ -34,6 +35,7 @@ from turngrid.experiments.evaluate import composed
 from turngrid.experiments.evaluation.tables import filled
 from turngrid.records.process.exit_codes import Refusal, command, own_words
 from turngrid.records.statistics import wilson
+from turngrid.rewards.reward import Reward, one_a_turn
 from turngrid.tasks.run import Run
 
 SPLITS = ("test", "validation", "demonstrations", "train")
@@ -79,8 +81,9 @@ async def check(run: Run, options: Options) -> list[Finding]:
         opened = await openings(pool, [task for tasks in listed.values() for task in tasks])
         games = await rollouts(pool, listed["test"], options.turns)
         findings = [splits(listed, opened), *(one(games) for one in CHECKS)]
-        findings += [no_answer_in_prompt(run.environment.prompt, games), speed(games)]
-        return [*findings, memory(await memory_growth(pool, listed["test"][0]))]
+        findings += [rewards_only_wins(run.reward, games), no_answer_in_prompt(run.environment.prompt, games)]
+        findings += [speed(games)]
+        return [*findings, memory(await memory_growth(pool, listed["test"]))]
 
 
 # ---- what the episodes say, one finding each
@@ -164,6 +167,31 @@ def pays_only_for_winning(games: Sequence[GameRollouts]) -> Finding:
     return Finding("pays for winning", FAIL if best >= 1 else NOTE if best > 0.9 else OK, seen)
 
 
+def rewards_only_wins(reward: Reward, games: Sequence[GameRollouts]) -> Finding:
+    """No episode that is not won earns as much of the run's reward as the best win of its game."""
+    if getattr(reward, "blocking", False):
+        return Finding("reward for winning", NONE, f"reward={reward.name} asks a server")
+    lost: list[tuple[float, float]] = []  # what it earned, what a win earned
+    try:
+        for game in games:
+            earned = _earned(reward, game)
+            wins = [total for won, total in earned if won]
+            lost += [(total, max(wins)) for won, total in earned if wins and not won]
+    except ValueError as error:
+        return Finding("reward for winning", FAIL, str(error))
+    as_much = sum(total >= win for total, win in lost)
+    nearly = any(total > 0.9 * win for total, win in lost)
+    seen = f"{as_much} of {len(lost)} episodes that were not won earned as much of reward={reward.name} as a win"
+    return Finding("reward for winning", FAIL if as_much else NOTE if nearly else OK if lost else NONE, seen)
+
+
+def _earned(reward: Reward, game: GameRollouts) -> list[tuple[bool, float]]:
+    """Return of each episode whether it was won, and its reward. A match has one a seat."""
+    played = [one for one in (*game.random, game.paid, game.expert) if one and one.results and not one.opening.seat]
+    values = [(one, reward.turn_rewards(one.results, one.won, game.task.max_score)) for one in played]
+    return [(one.won, sum(one_a_turn(f"reward={reward.name}", own, len(one.results)))) for one, own in values]
+
+
 def hostile(games: Sequence[GameRollouts]) -> Finding:
     """Nonsense is answered: it is neither rewarded nor won, and its length does not matter."""
     results = [result for game in games for result in game.hostile]
@@ -192,7 +220,7 @@ def speed(games: Sequence[GameRollouts]) -> Finding:
 
 
 def memory(growth: float) -> Finding:
-    seen = f"{growth / 1e6:+.1f} MB over {RESETS} episodes"
+    seen = f"{growth / 1e6:+.1f} MB over {RESETS} episodes of up to {STEPS} steps"
     return Finding("memory", FAIL if growth > GROWTH else OK, seen)
 
 

@@ -8,12 +8,15 @@ PATH  a run folder, or metrics of any run of verl: of its file logger (.jsonl), 
       CSV with verl's names and a column of steps
 
 Prints, for each PATH, the first alarm with its step, likely cause and the setting to change, the
-alarms that followed, and the rules that could not be applied. The exit code is 1 if there is an
-alarm. docs/doctor.md lists which illnesses it finds, and which it does not."""
+other alarms (those of the same step with cause and setting, too), and the rules that could not be
+applied. The exit code is 1 if there is an alarm. docs/doctor.md lists which illnesses it finds, and
+which it does not."""
 
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import inf, isfinite
 from pathlib import Path
 
 from turngrid.experiments.doctor.sources import Source, read
@@ -88,7 +91,9 @@ def _diagnosis(rl: RlFolder | None, first: Alarm, *others: Alarm) -> list[str]:
     facts = {"seen": first.seen, "where": where, "likely cause": first.cause, "change": first.advice}
     lines = [f"first, at step {first.step}: {first.name}"]
     lines += [f"  {name + ':':<14}{fact}" for name, fact in facts.items() if fact]
-    then = [f"  step {alarm.step}: {alarm.name}: {alarm.seen}" for alarm in others]
+    # of the first step, any alarm may have the cause, so all are shown whole
+    shown = [alarm if alarm.step == first.step else replace(alarm, cause="", advice="") for alarm in others]
+    then = [f"  {alarm}" for alarm in shown]
     return [*lines, "then:", *then] if then else lines
 
 
@@ -119,21 +124,22 @@ def _most(episodes: Sequence[Episode], matches: Callable[[Turn, int], bool]) -> 
 
 
 def _largest(rl: RlFolder, step: int, episodes: Sequence[Episode]) -> str:
-    """Return the token with the largest advantage, by the credit log."""
+    """Return the first token whose advantage is largest or not finite, by the credit log."""
     credits = read_credit(rl.credit / f"{step:06d}.jsonl")
     tokens = (
-        (abs(advantage or 0.0), line, token)
+        (abs(advantage) if isfinite(advantage) else inf, line, token)
         for line, credit in enumerate(credits)
         for token, advantage in enumerate(credit.advantages if credit else ())
+        if advantage is not None
     )
-    size, line, token = max(tokens, default=(0.0, 0, 0))
+    size, line, token = max(tokens, key=lambda one: one[0], default=(0.0, 0, 0))
     if not size:
         return ""
     episode = episodes[line]
     places = [(turn, place) for turn, own in enumerate(episode.turns, 1) for place in range(len(own.action_ids))]
     turn, place = places[token]
-    where = f"turn {turn}, token {place + 1} of episode {line + 1} ({episode.task})"
-    return f"the largest advantage, {size:.3g}, is in {where}"
+    what = f"the largest advantage, {size:.3g}," if isfinite(size) else "an advantage that is not finite"
+    return f"{what} is in turn {turn}, token {place + 1} of episode {line + 1} ({episode.task})"
 
 
 if __name__ == "__main__":

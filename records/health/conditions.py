@@ -57,6 +57,15 @@ def _grown(arrays: Arrays, limit: float, least: float = LEAST, soonest: int = AP
     return (np.arange(len(now)) >= soonest) & (now > limit * start) & (now > start + least)
 
 
+def _grown_share(arrays: Arrays, limit: float) -> Array:
+    """As ``_grown``; or the complement is below 1 / ``limit`` of its start.
+
+    A share of 0.5 cannot double. With a limit of 2, that matters for shares that start above 1/3.
+    """
+    rest_fell = (1 - means(arrays[0])) * limit < 1 - _starts(arrays[0])
+    return _grown(arrays, limit) | (_grown(arrays, 1) & rest_fell)
+
+
 def _shrunk(arrays: Arrays, limit: float) -> Array:
     return (np.arange(len(arrays[0])) >= LAST) & (means(arrays[0]) < _starts(arrays[0]) / limit)
 
@@ -152,7 +161,7 @@ above_median = Condition(
     lambda arrays, limit: arrays[0] > limit * usual(arrays[0]),
     lambda arrays, _: f"{arrays[0][-1]:.3g} is {arrays[0][-1] / usual(arrays[0])[-1]:.0f} times its median",
 )
-grown = Condition(_grown, _start_and_end, LAST)
+grown_share = Condition(_grown_share, _start_and_end, LAST)
 grown_far = Condition(partial(_grown, least=FAR), _start_and_end, LAST)
 soon_grown = Condition(partial(_grown, soonest=LAST), _start_and_end, LAST)  # for a metric with little noise
 shrunk = Condition(_shrunk, _start_and_end, LAST)

@@ -21,9 +21,32 @@ class Rule:
 
 RATE = "try a third of actor_rollout_ref.actor.optim.lr"
 LOST_UPDATE = "the update is lost, and the weights may be"
+# Alarms of one step have this order, and the doctor names the first: exact faults, then from the
+# update to the outcome; what may explain a lack of signal comes before it
 RULES = (
     Rule("not_finite", ("actor/grad_norm",), when.not_finite, LOST_UPDATE, RATE, by_rate=True),
     Rule("not_finite", ("actor/loss",), when.not_finite, LOST_UPDATE, RATE, "actor/pg_loss", by_rate=True),
+    Rule(
+        "trained_tokens",
+        ("credit/trained_tokens", "rollout/sampled_tokens"),
+        when.ratio,
+        "the mask trains tokens that the policy did not sample, such as observations",
+        "check response_mask",
+    ),
+    Rule(
+        "wrong_sign",
+        ("credit/advantage/follows_reward",),
+        when.lasting_below,
+        "episodes with less reward have more advantage: a sign, or an order of rows, is wrong",
+        "check the estimator and algorithm.adv_estimator",
+    ),
+    Rule(
+        "one_sided",
+        ("credit/advantage/min", "credit/advantage/max"),
+        when.one_sided,
+        "nothing is compared with anything: groups of one, or no baseline",
+        "try actor_rollout_ref.rollout.n=8",
+    ),
     Rule("grad_norm", ("actor/grad_norm",), when.above_median, "one batch moves the policy far", RATE, by_rate=True),
     Rule(
         "entropy_up",
@@ -75,39 +98,11 @@ RULES = (
         "try actor_rollout_ref.actor.kl_loss_coef=0.001",
     ),
     Rule(
-        "wrong_sign",
-        ("credit/advantage/follows_reward",),
-        when.lasting_below,
-        "episodes with less reward have more advantage: a sign, or an order of rows, is wrong",
-        "check the estimator and algorithm.adv_estimator",
-    ),
-    Rule(
-        "one_sided",
-        ("credit/advantage/min", "credit/advantage/max"),
-        when.one_sided,
-        "nothing is compared with anything: groups of one, or no baseline",
-        "try actor_rollout_ref.rollout.n=8",
-    ),
-    Rule(
-        "trained_tokens",
-        ("credit/trained_tokens", "rollout/sampled_tokens"),
-        when.ratio,
-        "the mask trains tokens that the policy did not sample, such as observations",
-        "check response_mask",
-    ),
-    Rule(
-        "no_signal",
-        ("credit/groups_without_signal",),
+        "mostly_unparsed",
+        ("rollout/unparsed_actions",),
         when.lasting_above,
-        "the samples of each prompt score alike, so advantages are 0",
-        "try an easier or harder env.task, a larger actor_rollout_ref.rollout.n, filter=[dynamic_sampling]",
-    ),
-    Rule(
-        "no_signal",
-        ("reward/trained/min", "reward/trained/max"),
-        when.equal,
-        "all episodes of a step have the same reward",
-        "check the reward; try another env.task or reward=",
+        "most answers do not have the form of prompt=, so the environment sees no action",
+        "try SFT first, more env.max_action_tokens, prompt=plain",
     ),
     Rule(
         "groups_all_won",
@@ -124,6 +119,20 @@ RULES = (
         "try an easier env.task, more env.max_turns, SFT first, reward=dense",
     ),
     Rule(
+        "no_signal",
+        ("credit/groups_without_signal",),
+        when.lasting_above,
+        "the samples of each prompt score alike, so advantages are 0",
+        "try an easier or harder env.task, a larger actor_rollout_ref.rollout.n, filter=[dynamic_sampling]",
+    ),
+    Rule(
+        "no_signal",
+        ("reward/trained/min", "reward/trained/max"),
+        when.equal,
+        "all episodes of a step have the same reward",
+        "check the reward; try another env.task or reward=",
+    ),
+    Rule(
         "hacked",
         ("reward/trained/mean", "success/train"),
         when.apart,
@@ -134,23 +143,16 @@ RULES = (
     Rule(
         "invalid_actions",
         ("rollout/invalid_actions",),
-        when.grown,
+        when.grown_share,
         "an invalid action costs no reward",
         "try 'shaping=[invalid_action]'",
     ),
     Rule(
         "unparsed_actions",
         ("rollout/unparsed_actions",),
-        when.grown,
+        when.grown_share,
         "answers lose the form of prompt=",
         "try 'shaping=[format]' or more env.max_action_tokens",
-    ),
-    Rule(
-        "mostly_unparsed",
-        ("rollout/unparsed_actions",),
-        when.lasting_above,
-        "most answers do not have the form of prompt=, so the environment sees no action",
-        "try SFT first, more env.max_action_tokens, prompt=plain",
     ),
     Rule(
         "repeated_tokens",

@@ -17,7 +17,7 @@ NEEDS_DATA = {"swegym", "openenv", "tau2"}  # instances, a server or a clone of 
 NEEDS_JAVA = {"scienceworld", "textworldexpress"}
 # Their games take seconds to make, so only those that other tests use are played
 SLOW_TO_MAKE = {"scienceworld", "textworld", "tw_simple", "alfworld", "textarena", "repo_repair"}
-FLAWS = {  # environment -> what its lines say, apart from "ok"
+FLAWS = {  # environment and reward -> what its lines say, apart from "ok"
     "Letters": {},
     "Remembering": {"repeats": FAIL, "hostile actions": FAIL},
     "Talking": {"repeats": NOTE},
@@ -26,7 +26,8 @@ FLAWS = {  # environment -> what its lines say, apart from "ok"
     "Growing": {"memory": FAIL},
     "Fragile": {"no errors": FAIL},
     "Doubled": {"splits": FAIL},
-    "Easy": {"random": NOTE, "hostile actions": FAIL, "expert": "-"},
+    "Easy": {"random": NOTE, "hostile actions": FAIL, "expert": "-", "reward for winning": "-"},
+    "Letters turn_reward.name=flawed_environments:Hourly": {"reward for winning": FAIL},
 }
 
 
@@ -39,14 +40,14 @@ def test_our_environments_pass(composed: Composer, name: str, tmp_path: Path, mo
         monkeypatch.setattr(command, "SPLITS", ("test",))
     found = asyncio.run(check(Run(composed([f"env={name}"]), tmp_path), Options(games=1, turns=10)))
     assert [finding for finding in found if finding.verdict == FAIL] == []
-    assert len(found) == 11
+    assert len(found) == 12
 
 
 @pytest.mark.usefixtures("importable")
 @pytest.mark.parametrize("name", FLAWS)
 def test_a_flaw_is_named(composed: Composer, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollouts, "RESETS", 40)
-    words = [f"env.name=flawed_environments:{name}", "env.task=letters", f"env.cache_dir={tmp_path}"]
+    words = [*f"env.name=flawed_environments:{name}".split(), "env.task=letters", f"env.cache_dir={tmp_path}"]
     findings = asyncio.run(check(Run(composed(words), tmp_path), Options(games=3)))
     found = {one.check: one.verdict for one in findings}
     assert {name: verdict for name, verdict in found.items() if verdict != OK} == FLAWS[name]

@@ -1,6 +1,8 @@
 """The doctor of runs: what it reads, whole or damaged, and what it says of stored runs."""
 
 import json
+import math
+import re
 from dataclasses import asdict
 from pathlib import Path
 
@@ -130,10 +132,10 @@ def test_of_a_run_folder_it_says_where(tmp_path: Path, capsys: pytest.CaptureFix
     our_file(rl.metrics)
     episode = Episode("doors/1", 3, "train", "", [], [1], [turn(True, 2), turn(False, 3)], Outcome.LOST)
     write_episodes(rl.step_episodes(3), [episode, episode])
-    write_credit(rl.credit / "000003.jsonl", [None, Credit([0.1, 0.1, 0.2, -3.0, 0.1], [0.0] * 5)])
-    assert main([str(tmp_path)]) == 1
-    place = "the largest advantage, 3, is in turn 2, token 2 of episode 2 (doors/1)"
-    assert f"where:        {place}" in capsys.readouterr().out
+    for worst, seen in ((-3.0, "the largest advantage, 3,"), (math.nan, "an advantage that is not finite")):
+        write_credit(rl.credit / "000003.jsonl", [None, Credit([0.1, None, 0.2, worst, 0.1], [0.0] * 5)])
+        assert main([str(tmp_path)]) == 1
+        assert f"where:        {seen} is in turn 2, token 2 of episode 2 (doors/1)" in capsys.readouterr().out
     rows = [{"step": step, "rollout/invalid_actions": 0.1 if step < 4 else 0.9} for step in range(1, 7)]
     rl.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
     write_episodes(rl.step_episodes(6), [episode, episode])
@@ -142,11 +144,13 @@ def test_of_a_run_folder_it_says_where(tmp_path: Path, capsys: pytest.CaptureFix
     told = capsys.readouterr().out
     assert "6)\n  health=rollback: policy_kl in step 2: back to the checkpoint of step 1" in told
     assert "most often in turn 2 (2 of 2 episodes), such as 'eat door' in doors/1" in told
-    rows = [{"step": step, "rollout/answers_at_limit": 0.5} for step in range(1, 4)]
+    rows = [{"step": step, "rollout/answers_at_limit": 0.5, "rollout/distinct_prompts": 0.1} for step in range(1, 4)]
     rl.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
     write_episodes(rl.step_episodes(3), [episode])
     main([str(tmp_path)])
-    assert "where:        most often in turn 2 (1 of 1 episodes), such as 'eat door'" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "where:        most often in turn 2 (1 of 1 episodes), such as 'eat door'" in told
+    assert "then:\n  step 3: repeated_prompts: rollout/distinct_prompts: 0.1" in told and "check_env" in told
 
 
 # ---- the stored runs
@@ -163,11 +167,11 @@ def test_ill_runs_are_told_within_five_steps_and_healthy_ones_are_let_be() -> No
     assert [one.name for one in told if not one.ill and one.first] == ["few_episodes", "asynchronous"]
 
 
-def test_each_stored_run_is_one_of_its_own() -> None:
+def test_each_stored_run_is_one_of_its_own_and_raises_what_the_page_says() -> None:
     """A setting that changed nothing would count the plain run twice."""
-    runs = {path.stem: read(path).curves.columns for path in RUNS.glob("*.csv")}
-    seen = [
-        {name: values for name, values in columns.items() if not name.startswith("timing/")}
-        for columns in runs.values()
-    ]
+    runs = [read(path) for path in RUNS.glob("*.csv")]
+    seen = [{name: values for name, values in run.curves.columns.items() if "timing/" not in name} for run in runs]
     assert all(one not in seen[:number] for number, one in enumerate(seen))
+    raised = {alarm.name for run in runs for alarm in alarms(run.curves, run.limits)}
+    denied = re.findall(r"`(\w+)`", PAGE.partition("No stored run raises")[2].partition(";")[0])
+    assert denied and not raised & {*denied}
