@@ -149,14 +149,16 @@ def asking(rl: RlFolder) -> Alarm | None:
 def go_back(rl: RlFolder, rate: float) -> str:
     """Roll back if an alarm asked for it; return a line for the user, or "".
 
-    A kill amid this repeats it: the alarm is dropped last. ``rate`` is the config's.
+    The checkpoint of an earlier rollback stays good. A kill amid this repeats it: the alarm is
+    dropped last. ``rate`` is the config's.
     """
     alarm = asking(rl)
     if alarm is None:
         return ""
-    number = int(alarm.action.split()[1])
-    if len(read_rollbacks(rl)) < number:
-        to = checkpoints.newest(rl.checkpoints, before=alarm.since)
+    number, made = int(alarm.action.split()[1]), read_rollbacks(rl)
+    if len(made) < number:
+        good = made[-1].to if made else 0
+        to = checkpoints.newest(rl.checkpoints, before=max(alarm.since, good + 1))
         append_line(rl.rollbacks, Rollback(alarm.step, alarm.name, to, rate * FACTOR**number))
     last = read_rollbacks(rl)[-1]
     for step in (step for step in checkpoints.steps(rl.checkpoints) if step > last.to):

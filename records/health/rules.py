@@ -214,4 +214,6 @@ RULES = (
         by_rate=True,
     ),
 )
+# steps that an alarm looks at, at most, after which RL goes back (``health=rollback``)
+LOOK_BACK = max(rule.condition.steps for rule in RULES if rule.by_rate)
 OF_GROUPS = "credit/groups_"  # metrics that say nothing about an algorithm that compares no groups

@@ -13,8 +13,8 @@ from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
 from turngrid.experiments.stages import rl as stage
 from turngrid.experiments.stages.rl import Progress
-from turngrid.records.files.json_lines import read_lines
-from turngrid.records.health.alarms import Curves, Watch, alarms, limits_of, read_alarms
+from turngrid.records.files.json_lines import append_line, read_lines
+from turngrid.records.health.alarms import Alarm, Curves, Watch, alarms, limits_of, read_alarms
 from turngrid.records.health.rules import RULES
 from turngrid.records.metrics import append_metrics
 from turngrid.records.process.child import StageFailed
@@ -141,6 +141,13 @@ def test_health_says_what_an_alarm_does(tmp_path: Path):
     assert run_name(compose(["health=rollback"])) != run_name(compose([])), "it may"
     with pytest.raises(ConfigError, match=r"health=rollback and trainer.v1.trainer_mode=colocate_async.*health=stop"):
         check(compose(["health=rollback", "trainer.v1.trainer_mode=colocate_async"]))
+    kept, often = "trainer.max_actor_ckpt_to_keep", ["health=rollback", "trainer.save_freq=1"]
+    with pytest.raises(ConfigError, match=f"{kept}=2: with trainer.save_freq=1 health=rollback .*use {kept}=3"):
+        check(compose(often))
+    with pytest.raises(ConfigError, match=r"use trainer.max_critic_ckpt_to_keep=3"):
+        check(compose([*often, f"{kept}=3", "algo=ppo"]))
+    for words in (["health=rollback"], ["health=rollback", "trainer.save_freq=2"], [*often, f"{kept}=3"]):
+        check(compose(words))
 
 
 def test_a_rollback_goes_back_before_what_the_alarm_saw(tmp_path: Path):
@@ -157,8 +164,7 @@ def test_a_rollback_goes_back_before_what_the_alarm_saw(tmp_path: Path):
     assert (rl.saved_step(), [line["step"] for line in read_lines(rl.metrics)]) == (5, [1, 2, 3, 4, 5])
     for line in lines_of("out_of_context", 0, [0.5])[:1]:
         assert len(watched(rl, "rollback", [{**line, "step": 6}])) == 1
-    with pytest.raises(Failure, match="health=rollback"):
-        watched(rl, "rollback", [{"step": 7, "actor/ppo_kl": 9.0}])
+    append_line(rl.alarms, Alarm(7, "success", "", "", since=5, action="rollback 2"))  # step 5 stays good
     assert "step 5 with actor_rollout_ref.actor.optim.lr=0.025" in stage.go_back(rl, 0.1)
     assert stage.rate_after(rl, 0.1) == 0.025
     with pytest.raises(Failure, match="health=rollback"):
