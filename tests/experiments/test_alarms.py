@@ -187,7 +187,14 @@ def test_a_rollback_that_was_killed_is_made_again(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize(("limit", "count", "ends"), [(0.3, 1, False), (0.05, 2, True)])
-def test_a_stage_starts_again(limit: float, count: int, ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_stage_starts_again(
+    limit: float,
+    count: int,
+    ends: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
     """With rates of 0.4, 0.2 and 0.1, the KL from the third step on; a third alarm ends the run."""
     monkeypatch.setattr(stage, "PROCESS", "rollback_trainer")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
@@ -204,3 +211,6 @@ def test_a_stage_starts_again(limit: float, count: int, ends: bool, tmp_path: Pa
     assert [one.rate for one in made] == [0.2, 0.1][: len(made)]
     assert [line["actor/lr"] for line in lines] == [0.4, 0.4, made[-1].rate, made[-1].rate]
     assert len(made) == count
+    assert capsys.readouterr().err.count("turngrid: alarm: step 3: policy_kl: actor/ppo_kl: 0.") == count
+    kept = [read_lines(run.rl.discarded / f"{number:03d}" / "alarms.jsonl") for number in range(count)]
+    assert [alarm["step"] for file in kept for alarm in file] == [3] * count
