@@ -21,9 +21,12 @@ class Rule:
 
 RATE = "try a third of actor_rollout_ref.actor.optim.lr"
 LOST_UPDATE = "the update is lost, and the weights may be"
+OF_CRITIC = (f"{LOST_UPDATE}: those of the critic", "try a third of critic.optim.lr")
 RULES = (
     Rule("not_finite", ("actor/grad_norm",), when.not_finite, LOST_UPDATE, RATE, by_rate=True),
     Rule("not_finite", ("actor/loss",), when.not_finite, LOST_UPDATE, RATE, "actor/pg_loss", by_rate=True),
+    Rule("not_finite", ("critic/grad_norm",), when.not_finite, *OF_CRITIC),
+    Rule("not_finite", ("critic/loss",), when.not_finite, *OF_CRITIC, "critic/vf_loss"),
     Rule("grad_norm", ("actor/grad_norm",), when.above_median, "one batch moves the policy far", RATE, by_rate=True),
     Rule(
         "entropy_up",

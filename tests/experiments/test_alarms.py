@@ -12,6 +12,7 @@ from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
 from turngrid.experiments.stages import rl as stage
+from turngrid.experiments.stages import sft
 from turngrid.experiments.stages.rl import Progress
 from turngrid.records.files.json_lines import append_line, read_lines
 from turngrid.records.health.alarms import Alarm, Curves, Watch, alarms, limits_of, read_alarms
@@ -30,7 +31,7 @@ LIMITS = limits_of(HEALTH)
 RISING = (0.5, 0.52, 0.5, 0.51, 0.6, 0.7, 0.8)
 # For each rule of a name: values that raise it at the last step, and others; pairs of two metrics
 SERIES: dict[str, list[tuple[list[Any], list[Any]]]] = {
-    "not_finite": [([1.0, math.nan], [1.0, 1e9]), ([1.0, None], [1.0, 0.0])],
+    "not_finite": [([1.0, math.nan], [1.0, 1e9]), ([1.0, None], [1.0, 0.0])] * 2,  # of the policy, of the critic
     "grad_norm": [([1, 2, 0, 1, 2, 19], [1, 2, 0, 1, 2, 14])],
     "entropy_up": [([0.3] * 3 + [0.9, 0.9, 1.0], [0.3] * 3 + [0.9, 0.9, 0.8])],
     "entropy_down": [([0.3] * 3 + [0.02, 0.02, 0.02], [0.3] * 3 + [0.04, 0.04, 0.02])],
@@ -148,6 +149,15 @@ def test_health_says_what_an_alarm_does(tmp_path: Path):
         check(compose([*often, f"{kept}=3", "algo=ppo"]))
     for words in (["health=rollback"], ["health=rollback", "trainer.save_freq=2"], [*often, f"{kept}=3"]):
         check(compose(words))
+
+
+def test_sft_warns_once_of_a_loss_that_is_not_finite_or_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    lines = [{"step": step, "sft/loss": loss} for step, loss in enumerate((2.0, None, None), 1)]
+    with pytest.raises(StageFailed, match=r"model.sft.lr=0.003: .* SFT step 2 .*use model.sft.lr=0.001"):
+        sft.check_finite(Run(compose(["health=stop", "model.sft.lr=3e-3"]), tmp_path), lines, seen=1)
+    for option, seen in (("warn", 1), ("warn", 2), ("off", 1)):
+        sft.check_finite(Run(compose([f"health={option}", "model.sft.lr=3e-3"]), tmp_path), lines, seen)
+    assert capsys.readouterr().err.count("alarm: model.sft.lr=0.003") == 1
 
 
 def test_a_rollback_goes_back_before_what_the_alarm_saw(tmp_path: Path):
