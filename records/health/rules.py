@@ -198,7 +198,7 @@ RULES = (
         ("buffer/*/age",),
         when.above,
         "stored episodes come from another policy",
-        "try a smaller capacity of the buffer",
+        "try a smaller buffer.NAME.tolerate, the most steps that NAME keeps an episode",
     ),
     Rule(
         "slowest_episode",
