@@ -22,6 +22,7 @@ class Rule:
 RATE = "try a third of actor_rollout_ref.actor.optim.lr"
 LOST_UPDATE = "the update is lost, and the weights may be"
 OF_CRITIC = (f"{LOST_UPDATE}: those of the critic", "try a third of critic.optim.lr")
+STRONG_KL = "the KL term ties the policy to its first model, so it hardly learns"
 RULES = (
     Rule("not_finite", ("actor/grad_norm",), when.not_finite, LOST_UPDATE, RATE, by_rate=True),
     Rule("not_finite", ("actor/loss",), when.not_finite, LOST_UPDATE, RATE, "actor/pg_loss", by_rate=True),
@@ -74,8 +75,15 @@ RULES = (
         "kl_coefficient",
         ("actor/kl_coef",),
         when.above,
-        "the KL term ties the policy to its first model, so it hardly learns",
+        STRONG_KL,
         "try actor_rollout_ref.actor.kl_loss_coef=0.001",
+    ),
+    Rule(
+        "kl_coefficient",
+        ("reward/kl_coefficient",),
+        when.above,
+        STRONG_KL,
+        "try algorithm.kl_ctrl.kl_coef=0.001",
     ),
     Rule(
         "wrong_sign",
