@@ -45,8 +45,7 @@ def test_an_evaluation_is_the_mean_over_seeds_with_games_drawn_anew(maker: Sweep
     assert found.interval.mean == pytest.approx(0.55)
     assert found.interval == mean_interval(np.mean(rows, axis=0))
     assert found.by_seed == {0: 0.5, 1: 0.6}
-    assert (found.seeds, found.games) == ("2 seeds", 20)
-    assert found.notes == ("runs whose learning rate health=rollback lowered: 1",)
+    assert (found.seeds, found.games, *found.notes) == ("2 seeds", 20, "rolled back to a lower learning rate: 1")
 
 
 def test_a_score_is_drawn_over_games_whatever_the_seeds(maker: SweepMaker) -> None:
