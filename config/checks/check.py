@@ -112,9 +112,11 @@ def too_few_checkpoints(run: Run) -> Iterator[str]:
     """
     from turngrid.records.health.rules import LOOK_BACK  # imports numpy, which --help does not need
 
+    if run.config.health.name != "rollback":
+        return
     trainer, roles = run.config.trainer, ("actor", "critic") if has_critic(run.config) else ("actor",)
     needed = 1 + -(-(LOOK_BACK - 1) // trainer.save_freq)
-    for key in (f"max_{role}_ckpt_to_keep" for role in roles if run.config.health.name == "rollback"):
+    for key in (f"max_{role}_ckpt_to_keep" for role in roles):
         if (kept := trainer[key]) and 0 < kept < needed:
             reason = f"with trainer.save_freq={trainer.save_freq} health=rollback may find none before an alarm's steps"
             yield f"trainer.{key}={kept}: {reason}; use trainer.{key}={needed}"
