@@ -54,6 +54,10 @@ class RlFolder:
         """Return a new folder for discarded files; it is not created yet."""
         return self.discarded / f"{len(_entries(self.discarded)):03d}"
 
+    def last_attempt(self) -> Path:
+        """Return the newest folder of discarded files, a new one if there is none."""
+        return (_entries(self.discarded) or [self.new_attempt()])[-1]
+
 
 def discard_beyond_checkpoint(rl: RlFolder) -> int:
     """Move files newer than the last checkpoint to ``rl/discarded/``; return its step."""

@@ -12,6 +12,7 @@ from turngrid.config import asynchronous, base, curriculum_settings, experience,
 from turngrid.config.checks import environment, estimators, methods, model
 from turngrid.config.errors import ConfigError
 from turngrid.config.finalise import MICRO_BATCH_KEYS, rows_per_device
+from turngrid.config.method_settings import has_critic
 from turngrid.config.values.values import because
 from turngrid.envs.extensions import shipped
 from turngrid.rollouts.policy import EXACT, RANDOM
@@ -104,6 +105,23 @@ def bad_trainer(run: Run) -> Iterator[str]:
         yield f"{key}={contents}: evaluation loads hf_model; use {key}=[{','.join([*contents, 'hf_model'])}]"
 
 
+def too_few_checkpoints(run: Run) -> Iterator[str]:
+    """Refuse a rollback without a checkpoint before the steps that an alarm looked at.
+
+    In step s, which is not saved yet, these are the steps from ``s - LOOK_BACK + 1`` on.
+    """
+    from turngrid.records.health.rules import LOOK_BACK  # imports numpy, which --help does not need
+
+    if run.config.health.name != "rollback":
+        return
+    trainer, roles = run.config.trainer, ("actor", "critic") if has_critic(run.config) else ("actor",)
+    needed = 1 + -(-(LOOK_BACK - 1) // trainer.save_freq)
+    for key in (f"max_{role}_ckpt_to_keep" for role in roles):
+        if (kept := trainer[key]) and 0 < kept < needed:
+            reason = f"with trainer.save_freq={trainer.save_freq} health=rollback may find none before an alarm's steps"
+            yield f"trainer.{key}={kept}: {reason}; use trainer.{key}={needed}"
+
+
 # ---- budget and demonstrations
 
 
@@ -194,6 +212,7 @@ CHECKS: tuple[Check, ...] = (
     environment.bad_opponents,
     environment.not_in_this_environment,
     bad_trainer,
+    too_few_checkpoints,
     asynchronous.bad_async,
     estimators.bad_correction,
 )

@@ -24,7 +24,7 @@ OnSet = EvaluationResult | Rating | PairedComparison  # rows on one evaluation s
 
 
 def summary_table(result: RunResult) -> str:
-    """Return a run's tables as plain text, its paths, and a note on steps without signal."""
+    """Return a run's tables as plain text, its paths, rollbacks, and steps without signal."""
     columns: dict[str, Column[StageResult]] = {
         "stage": lambda stage: stage_name(stage.name),
         "success %": lambda stage: _share(stage.interval.mean),
@@ -42,6 +42,7 @@ def summary_table(result: RunResult) -> str:
     below = {  # the tables, so that no line break falls into a path
         "run folder": result.folder,
         "curves": f"python -m turngrid.experiments.report {quote(result.folder)}",
+        "rollbacks": "; ".join(result.notes.get("rollbacks", ())),
         "no signal": result.notes.get("no_signal"),
     }
     return plain_text(tables) + "".join(f"{name + ':':<16}{text}\n" for name, text in below.items() if text)

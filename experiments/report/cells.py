@@ -94,6 +94,8 @@ def estimate(runs: Sequence[ReportedRun], selector: Selector) -> Estimate:
     counted = [*seeded, *base.values()]
     notes = [f"mean of {len(counted)} settings"] if len(counted) > 1 else []
     notes += [f"{len(problems)} settings left out: {'; '.join(problems)}"] if seeded and problems else []
+    lowered = sum(item.lowered for item in seeded)
+    notes += [f"rolled back to a lower learning rate: {lowered}"] if lowered else []
     seeds = sorted(set.intersection(*(set(item.seeds) for item in counted)))
     return Estimate(
         interval=interval_of(counted),

@@ -128,9 +128,9 @@ def played(runs: Sequence[ReportedRun]) -> str:
 
 
 def alarms(runs: Sequence[ReportedRun]) -> list[str]:
-    """Return a line for each run with alarms."""
-    raised = {run.name: [f"{alarm.name} in step {alarm.step}" for alarm in run.alarms] for run in runs if run.alarms}
-    return [f"{name}: {', '.join(own)}" for name, own in raised.items()]
+    """Return a line for each run with alarms or rollbacks."""
+    raised = {run.name: [*(f"{one.name} in step {one.step}" for one in run.alarms), *run.rollbacks] for run in runs}
+    return [f"{name}: {', '.join(own)}" for name, own in raised.items() if own]
 
 
 def costs(runs: Sequence[ReportedRun]) -> pd.DataFrame:

@@ -70,6 +70,11 @@ class ReportedRun:
     def name(self) -> str:
         return self.folder.name
 
+    @property
+    def rollbacks(self) -> Sequence[str]:
+        """Return the lines of a finished run's rollbacks, which lowered its learning rate."""
+        return self.result.notes.get("rollbacks", ()) if self.result else ()
+
     @cached_property
     def evaluations(self) -> Sequence[EvaluationResult]:
         """Return each model's result on each evaluation set at the first temperature."""

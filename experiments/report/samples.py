@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from turngrid.experiments.evaluation.result import EvaluationResult, State
-from turngrid.experiments.evaluation.stage import episodes_file
+from turngrid.experiments.evaluation.stage import BEFORE_RL, episodes_file
 from turngrid.experiments.report.runs import LAST, ReportedRun, group_by
 from turngrid.experiments.sweep.definition import RESERVED, SCORE, SUCCESS, Selector
 from turngrid.records.stages import stage_name
@@ -43,6 +43,7 @@ class Sample:
     shares: np.ndarray  # share of won episodes or mean score, (rows, games) in [0, 1]
     evaluation_set: str  # hash over the games; samples with equal hashes can be paired by game
     samples_per_game: int
+    lowered: int = 0  # runs whose learning rate ``health=rollback`` lowered
 
     @property
     def games(self) -> int:
@@ -95,7 +96,8 @@ def sample(runs: Sequence[ReportedRun], selector: Selector) -> Sample:
     if base:  # all runs' measurements of one model
         return Sample((), 1, shares.mean(axis=0, keepdims=True), first.games_hash, first.samples_per_game)
     expected = len({run.seed for run in chosen})
-    return Sample(tuple(by_seed), expected, shares, first.games_hash, first.samples_per_game)
+    lowered = sum(bool(run.rollbacks) for run, _ in by_seed.values()) if first.policy not in BEFORE_RL else 0
+    return Sample(tuple(by_seed), expected, shares, first.games_hash, first.samples_per_game, lowered)
 
 
 def _mixed(rows: Sequence[tuple[ReportedRun, EvaluationResult]], base: bool) -> str:

@@ -118,8 +118,10 @@ async def draw(run: Run, path: str) -> list[Episode]:
         LoadedModel,
         Rules,
     )
+    from turngrid.verl_plugin.training import watchdog
 
     config = run.config
+    watchdog.begin(config.cluster.hung_factor, config.cluster.hung_after_s)
     demonstrations = list(read_episodes(episodes_file(run.folder)))
     games = read_tasks(task_file(run.folder, "demonstrations"))
     bases = [EpisodeSpec(game, run.environment.prompt, 1, run.reward, form=run.prompt) for game in games]
@@ -129,7 +131,8 @@ async def draw(run: Run, path: str) -> list[Episode]:
     async with pool_of(config.env, legal=run.prompt.admissible) as pool:
         every = [spec for of_one in wanted for spec in of_one]
         rules = Rules(params, run.limit(model.context), int(config.seed))
-        drawn = iter(await model.roll_out(every, rules, pool, lambda: None))
+        drawn = iter(await model.roll_out(every, rules, pool, lambda: watchdog.current.enter("game")))
+        watchdog.current.end()
     return [
         alternative
         for shown, of_one in zip(demonstrations, wanted, strict=True)

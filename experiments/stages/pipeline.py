@@ -111,6 +111,7 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
             "skipped": skipped_games(folder),
             "precision": precision.explained(run.config),
             "no_signal": _no_signal(run),
+            "rollbacks": [str(rollback) for rollback in rl.read_rollbacks(run.rl)],
         },
         matrix=matrix,
         comparisons=paired,

@@ -20,7 +20,7 @@ from turngrid.envs.utils.files import remove_folder
 from turngrid.experiments.evaluation.stage import set_evaluation_aside
 from turngrid.records.files import checkpoints
 from turngrid.records.files.json_lines import append_line, read_lines, write_lines
-from turngrid.records.health.alarms import ROLLBACK, Alarm, read_alarms
+from turngrid.records.health.alarms import ROLLBACK, STOP, Alarm, read_alarms
 from turngrid.records.models.locate import resolve_model
 from turngrid.records.process.child import StageFailed
 from turngrid.records.process.exit_codes import say
@@ -149,20 +149,24 @@ def asking(rl: RlFolder) -> Alarm | None:
 def go_back(rl: RlFolder, rate: float) -> str:
     """Roll back if an alarm asked for it; return a line for the user, or "".
 
-    A kill amid this repeats it: the alarm is dropped last. ``rate`` is the config's.
+    The checkpoint of an earlier rollback stays good. Alarms of dropped steps move with them. A kill
+    amid this repeats it: these alarms are dropped last. ``rate`` is the config's.
     """
     alarm = asking(rl)
     if alarm is None:
         return ""
-    number = int(alarm.action.split()[1])
-    if len(read_rollbacks(rl)) < number:
-        to = checkpoints.newest(rl.checkpoints, before=alarm.since)
+    number, made = int(alarm.action.split()[1]), read_rollbacks(rl)
+    if len(made) < number:
+        good = made[-1].to if made else 0
+        to = checkpoints.newest(rl.checkpoints, before=max(alarm.since, good + 1))
         append_line(rl.rollbacks, Rollback(alarm.step, alarm.name, to, rate * FACTOR**number))
     last = read_rollbacks(rl)[-1]
     for step in (step for step in checkpoints.steps(rl.checkpoints) if step > last.to):
         remove_folder(checkpoints.folder_of(rl.checkpoints, step))
     discard_beyond_checkpoint(rl)
-    write_lines(rl.alarms, [one for one in read_alarms(rl) if one.step <= last.to])
+    raised = read_alarms(rl)
+    write_lines(rl.last_attempt() / rl.alarms.name, [one for one in raised if one.step > last.to])
+    write_lines(rl.alarms, [one for one in raised if one.step <= last.to])
     return str(last)
 
 
@@ -215,7 +219,7 @@ class Progress:
     def _show_alarms(self) -> None:
         raised = read_alarms(self._rl)
         for alarm in raised[self._alarms :]:
-            if not alarm.action:  # else the attempt ends with it
+            if alarm.action != STOP:  # else the run's failure has it
                 with tqdm.external_write_mode(file=sys.stderr):
                     say(f"alarm: {alarm}")
         self._alarms = len(raised)

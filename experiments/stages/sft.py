@@ -6,11 +6,14 @@ it takes seconds with the tiny model, minutes on a GPU.
 
 import os
 import shutil
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
+from tqdm import tqdm
 
 from turngrid.algorithms.registry import FORM
 from turngrid.config.machine import SMALL
@@ -18,6 +21,9 @@ from turngrid.envs.utils.bar import ticking_bar
 from turngrid.experiments.evaluation.stage import set_evaluation_aside
 from turngrid.records.files.checkpoints import seal
 from turngrid.records.files.json_lines import read_lines
+from turngrid.records.health.alarms import OFF, ROLLBACK, STOP, number
+from turngrid.records.process.child import StageFailed
+from turngrid.records.process.exit_codes import say
 from turngrid.rollouts.prompt_forms.registry import non_default
 from turngrid.rollouts.store import read_episodes
 from turngrid.rollouts.window import rows_of, summed_up
@@ -35,7 +41,7 @@ def train(run: Run, episodes_file: Path, model: str) -> Path:
     Do nothing if that folder exists: it appears in one rename.
 
     Raises:
-        StageFailed: the trainer's process failed.
+        StageFailed: the trainer's process failed, or an alarm ended it.
     """
     stage = run.folder / "sft"
     if (stage / "model").exists():
@@ -51,11 +57,32 @@ def train(run: Run, episodes_file: Path, model: str) -> Path:
         def update() -> None:
             lines = read_lines(stage / "metrics.jsonl")
             if len(lines) > bar.n:
-                bar.set_postfix_str(f"loss {lines[-1]['sft/loss']:.3f}")
+                check_finite(run, lines, seen=int(bar.n))
+                bar.set_postfix_str(f"loss {number(lines[-1]['sft/loss']):.3f}")
                 bar.update(len(lines) - bar.n)
 
         run_stage(run, "sft", module, [*arguments, str(stage / "config.yaml")], update, **variables)
     return _publish(stage)
+
+
+def check_finite(run: Run, lines: Sequence[Mapping[str, Any]], seen: int) -> None:
+    """Warn, or end SFT as ``health=`` says, at the first loss or gradient that is not finite.
+
+    ``lines`` are those of ``metrics.jsonl``, of which ``seen`` were checked before.
+
+    Raises:
+        StageFailed: ``health`` is ``stop`` or ``rollback``; SFT has no checkpoint to go back to.
+    """
+    health, rate = run.config.health, float(run.model.sft.lr)
+    ill = next((line for line in lines if None in (line["sft/loss"], line.get("sft/grad_norm", 0.0))), None)
+    if ill is None or ill in lines[:seen] or health.name == OFF or health.not_finite is None:
+        return
+    reason = f"the loss or gradient of SFT step {ill['step']} is NaN or infinite"
+    text = f"model.sft.lr={rate:g}: {reason}; use model.sft.lr={rate / 3:.1g}"
+    if health.name in (STOP, ROLLBACK):
+        raise StageFailed(f"health={health.name}: {text}, or health=warn")
+    with tqdm.external_write_mode(file=sys.stderr):
+        say(f"alarm: {text}")
 
 
 def allocator(run: Run) -> dict[str, str]:

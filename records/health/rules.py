@@ -21,11 +21,15 @@ class Rule:
 
 RATE = "try a third of actor_rollout_ref.actor.optim.lr"
 LOST_UPDATE = "the update is lost, and the weights may be"
+OF_CRITIC = (f"{LOST_UPDATE}: those of the critic", "try a third of critic.optim.lr")
+STRONG_KL = "the KL term ties the policy to its first model, so it hardly learns"
 # Alarms of one step have this order, and the doctor names the first: exact faults, then from the
 # update to the outcome; what may explain a lack of signal comes before it
 RULES = (
     Rule("not_finite", ("actor/grad_norm",), when.not_finite, LOST_UPDATE, RATE, by_rate=True),
     Rule("not_finite", ("actor/loss",), when.not_finite, LOST_UPDATE, RATE, "actor/pg_loss", by_rate=True),
+    Rule("not_finite", ("critic/grad_norm",), when.not_finite, *OF_CRITIC),
+    Rule("not_finite", ("critic/loss",), when.not_finite, *OF_CRITIC, "critic/vf_loss"),
     Rule(
         "trained_tokens",
         ("credit/trained_tokens", "rollout/sampled_tokens"),
@@ -94,8 +98,15 @@ RULES = (
         "kl_coefficient",
         ("actor/kl_coef",),
         when.above,
-        "the KL term ties the policy to its first model, so it hardly learns",
+        STRONG_KL,
         "try actor_rollout_ref.actor.kl_loss_coef=0.001",
+    ),
+    Rule(
+        "kl_coefficient",
+        ("reward/kl_coefficient",),
+        when.above,
+        STRONG_KL,
+        "try algorithm.kl_ctrl.kl_coef=0.001",
     ),
     Rule(
         "mostly_unparsed",
@@ -181,7 +192,7 @@ RULES = (
         "repeated_prompts",
         ("rollout/distinct_prompts",),
         when.lasting_below,
-        "games with different goals begin alike: a worker repeats a game, or prompts lack the goal",
+        "games with different goals begin alike: their prompts lack the goal",
         "python -m experiments.check_env",
     ),
     Rule(
@@ -197,7 +208,7 @@ RULES = (
         ("buffer/*/age",),
         when.above,
         "stored episodes come from another policy",
-        "try a smaller capacity of the buffer",
+        "try a smaller buffer.NAME.tolerate, the most steps that NAME keeps an episode",
     ),
     Rule(
         "slowest_episode",
@@ -216,4 +227,6 @@ RULES = (
         by_rate=True,
     ),
 )
+# steps that an alarm looks at, at most, after which RL goes back (``health=rollback``)
+LOOK_BACK = max(rule.condition.steps for rule in RULES if rule.by_rate)
 OF_GROUPS = "credit/groups_"  # metrics that say nothing about an algorithm that compares no groups

@@ -12,9 +12,9 @@ from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
 from turngrid.experiments.stages import rl as stage
-from turngrid.experiments.stages.rl import Progress
-from turngrid.records.files.json_lines import read_lines
-from turngrid.records.health.alarms import Curves, Watch, alarms, limits_of, read_alarms
+from turngrid.experiments.stages import sft
+from turngrid.records.files.json_lines import append_line, read_lines
+from turngrid.records.health.alarms import Alarm, Curves, Watch, alarms, limits_of, read_alarms
 from turngrid.records.health.rules import RULES
 from turngrid.records.metrics import append_metrics
 from turngrid.records.process.child import StageFailed
@@ -30,14 +30,14 @@ LIMITS = limits_of(HEALTH)
 RISING = (0.5, 0.52, 0.5, 0.51, 0.6, 0.7, 0.8)
 # For each rule of a name: values that raise it at the last step, and others; pairs of two metrics
 SERIES: dict[str, list[tuple[list[Any], list[Any]]]] = {
-    "not_finite": [([1.0, math.nan], [1.0, 1e9]), ([1.0, None], [1.0, 0.0])],
+    "not_finite": [([1.0, math.nan], [1.0, 1e9]), ([1.0, None], [1.0, 0.0])] * 2,  # of the policy, of the critic
     "grad_norm": [([1, 2, 0, 1, 2, 19], [1, 2, 0, 1, 2, 14])],
     "entropy_up": [([0.3] * 3 + [0.9, 0.9, 1.0], [0.3] * 3 + [0.9, 0.9, 0.8])],
     "entropy_down": [([0.3] * 3 + [0.02, 0.02, 0.02], [0.3] * 3 + [0.04, 0.04, 0.02])],
     "policy_kl": [([0.01, 0.08], [0.01, 0.07])],
     "clip_share": [([0.1, 0.31], [0.1, 0.29])],
     "mismatch": [([0.004, 0.011], [0.004, 0.009])],
-    "kl_coefficient": [([0.1], [0.04])],
+    "kl_coefficient": [([0.1], [0.04])] * 2,  # in the loss, in the reward
     "wrong_sign": [([0.3, -0.4, -0.3, -0.5], [0.3, 0.1, -0.3, -0.3])],
     "one_sided": [([(0, 1)] * 3, [(0, 1), (-0.1, 1), (0, 1), (0, 0), (0, 1)])],
     "trained_tokens": [([(90, 100), (160, 100)], [(90, 100), (110, 100)])],
@@ -92,12 +92,9 @@ def test_an_alarm_is_raised_where_it_begins_and_only_there(name: str, number: in
     assert not list(alarms(Curves.of(ill), {rule: limit for rule, limit in LIMITS.items() if rule != name}))
 
 
-def test_groups_say_nothing_about_an_algorithm_without_groups():
+def test_a_rule_raises_nothing_without_groups_or_against_itself():
     lines = lines_of("no_signal", 0, [1, 1, 1])
     assert alarms(Curves.of(lines), LIMITS) and not alarms(Curves.of(lines, of_groups=False), LIMITS)
-
-
-def test_against_itself_a_policy_is_not_called_hacked():
     lines = lines_of("hacked", 0, [(reward, 0.3 - reward / 9) for reward in RISING])
     against_itself = [line | {"rollout/match/self/seat_0/won": 0.4} for line in lines]
     (hacked,) = alarms(Curves.of(lines), LIMITS)
@@ -118,7 +115,7 @@ def watched(rl: RlFolder, option: str, lines: list[dict[str, Any]]) -> list[str]
 def test_an_alarm_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """In the folder, the terminal and trackers; a resumed run does not repeat it."""
     rl, lines = RlFolder(tmp_path), lines_of("policy_kl", 0, [0.0, 0.5, 0.0, 0.5])
-    bar = Progress(rl, 4, 0, 4, 2)
+    bar = stage.Progress(rl, 4, 0, 4, 2)
     (alert,) = watched(rl, "warn", lines[:2])
     assert alert.startswith("turngrid: policy_kl: step 2: policy_kl: actor/ppo_kl: 0.5 is above 0.075; the policy is")
     bar.update()
@@ -141,6 +138,20 @@ def test_health_says_what_an_alarm_does(tmp_path: Path):
     assert run_name(compose(["health=rollback"])) != run_name(compose([])), "it may"
     with pytest.raises(ConfigError, match=r"health=rollback and trainer.v1.trainer_mode=colocate_async.*health=stop"):
         check(compose(["health=rollback", "trainer.v1.trainer_mode=colocate_async"]))
+    kept, often = "trainer.max_actor_ckpt_to_keep", ["health=rollback", "trainer.save_freq=1"]
+    for words, use in ((often, kept), ([*often, f"{kept}=3", "algo=ppo"], "trainer.max_critic_ckpt_to_keep")):
+        with pytest.raises(ConfigError, match=f"{use}=2: with trainer.save_freq=1 health=rollback .*use {use}=3"):
+            check(compose(words))
+    check(compose([*often, f"{kept}=3"]))
+
+
+def test_sft_warns_once_of_a_loss_that_is_not_finite_or_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    lines = [{"step": step, "sft/loss": loss} for step, loss in enumerate((2.0, None, None), 1)]
+    for option, seen in (("warn", 1), ("warn", 2), ("off", 1)):
+        sft.check_finite(Run(compose([f"health={option}", "model.sft.lr=3e-3"]), tmp_path), lines, seen)
+    with pytest.raises(StageFailed, match=r"model.sft.lr=0.003: .* SFT step 2 .*use model.sft.lr=0.001"):
+        sft.check_finite(Run(compose(["health=stop", "model.sft.lr=3e-3"]), tmp_path), lines, seen=1)
+    assert capsys.readouterr().err.count("alarm: model.sft.lr=0.003") == 1
 
 
 def test_a_rollback_goes_back_before_what_the_alarm_saw(tmp_path: Path):
@@ -151,16 +162,12 @@ def test_a_rollback_goes_back_before_what_the_alarm_saw(tmp_path: Path):
         checkpoint(rl, step)
     with pytest.raises(Failure, match="health=rollback: step 8: success"):
         watched(rl, "rollback", fallen)
-    assert stage.asking(rl)
     assert "back to the checkpoint of step 5 with actor_rollout_ref.actor.optim.lr=0.05" in stage.go_back(rl, 0.1)
     assert not stage.asking(rl) and stage.go_back(rl, 0.1) == ""
     assert (rl.saved_step(), [line["step"] for line in read_lines(rl.metrics)]) == (5, [1, 2, 3, 4, 5])
-    for line in lines_of("out_of_context", 0, [0.5])[:1]:
-        assert len(watched(rl, "rollback", [{**line, "step": 6}])) == 1
-    with pytest.raises(Failure, match="health=rollback"):
-        watched(rl, "rollback", [{"step": 7, "actor/ppo_kl": 9.0}])
+    assert len(watched(rl, "rollback", [{"step": 6, "rollout/out_of_context": 0.5}])) == 1
+    append_line(rl.alarms, Alarm(7, "success", "", "", since=5, action="rollback 2"))  # step 5 stays good
     assert "step 5 with actor_rollout_ref.actor.optim.lr=0.025" in stage.go_back(rl, 0.1)
-    assert stage.rate_after(rl, 0.1) == 0.025
     with pytest.raises(Failure, match="health=rollback"):
         watched(rl, "rollback", [{"step": 6, "actor/ppo_kl": 9.0}])
     assert not stage.asking(rl) and read_alarms(rl)[-1].action == "stop"
@@ -180,21 +187,24 @@ def test_a_rollback_that_was_killed_is_made_again(tmp_path: Path, monkeypatch: p
     assert len(stage.read_rollbacks(rl)) == 1 and stage.rate_after(rl, 1.0) == 0.5
 
 
-@pytest.mark.parametrize(("limit", "count", "ends"), [(0.3, 1, False), (0.05, 2, True)])
-def test_a_stage_starts_again(limit: float, count: int, ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(("limit", "count"), [(0.3, 1), (0.05, 2)])
+def test_a_stage_starts_again(
+    limit: float, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     """With rates of 0.4, 0.2 and 0.1, the KL from the third step on; a third alarm ends the run."""
     monkeypatch.setattr(stage, "PROCESS", "rollback_trainer")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     words = ["health=rollback", f"health.policy_kl={limit}", "actor_rollout_ref.actor.optim.lr=0.4", "budget=rl_only"]
     run = Run(compose(words), tmp_path)
     allocation = Allocation(demonstrations=0, games=8, steps=4, episodes_per_step=8, units=8, unspent=0)
-    if ends:
+    if count == 2:
         with pytest.raises(StageFailed, match="^health=rollback: step 3: policy_kl: (.|\\n)*RL goes on past"):
             stage.train(run, allocation, "model")
     assert stage.train(run, allocation, "model") == run.rl.model(4)  # at once, or past the alarm
     made, lines = stage.read_rollbacks(run.rl), read_lines(run.rl.metrics)
     assert [line["step"] for line in lines] == [1, 2, 3, 4]
     assert [(one.step, one.to) for one in made] == [(3, 2)] * len(made)
-    assert [one.rate for one in made] == [0.2, 0.1][: len(made)]
+    assert [one.rate for one in made] == [0.2, 0.1][:count]
     assert [line["actor/lr"] for line in lines] == [0.4, 0.4, made[-1].rate, made[-1].rate]
-    assert len(made) == count
+    assert capsys.readouterr().err.count("turngrid: alarm: step 3: policy_kl: actor/ppo_kl: 0.") == count
+    assert [len(read_lines(file)) for file in run.rl.discarded.glob("*/alarms.jsonl")] == [1] * count

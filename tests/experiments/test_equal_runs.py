@@ -89,7 +89,7 @@ def test_state_is_kept_once(runs: tuple[Path, Path]) -> None:
 
 RATE = 0.004  # ten times the usual: the KL of step 2 is 0.6 nats
 ROLLED_BACK = ("budget=rl_only", "budget.sft_share=0", "budget.rl_steps=4", "eval.games=1", "env.task=w1-o2-q1")
-ROLLED_BACK += ("health=rollback", "health.policy_kl=0.4", "health.entropy_up=null")
+ROLLED_BACK += ("health=rollback", "trainer.max_actor_ckpt_to_keep=3", "health.policy_kl=0.4", "health.entropy_up=null")
 ROLLED_BACK += ("actor_rollout_ref.actor.ppo_mini_batch_size=2", f"actor_rollout_ref.actor.optim.lr={RATE}")
 
 

@@ -269,7 +269,7 @@ def test_result_survives_the_disk(result: RunResult, tmp_path: Path) -> None:
 
 def test_the_table_at_the_end(result: RunResult) -> None:
     sums = {"units_by_games": 1000.0, "units_by_rollouts": 3800.0}
-    text = summary_table(replace(result, notes={"spent": sums, "no_signal": "in steps 1 to 3 ..."}))
+    text = summary_table(replace(result, notes={"spent": sums, "rollbacks": ["a", "b"], "no_signal": "in steps ..."}))
     (row,) = [line.split("│") for line in text.splitlines() if "after RL" in line]
     shown = ["after RL", "40.0", "33.5 to 46.9", "200", "3.0", "400", "123,456", "321"]
     assert [cell.strip() for cell in row[1:-1]] == shown
@@ -277,7 +277,7 @@ def test_the_table_at_the_end(result: RunResult) -> None:
     assert f"run folder:     {result.folder}\ncurves:         {report}\n" in text
     assert "temperature 0.4, at most 12 turns" in text
     assert "1000 units spent, 0 left (1000 counting games, 3800 counting rollouts); 401 s in all" in text
-    assert text.endswith("\nno signal:      in steps 1 to 3 ...\n")
+    assert text.endswith("\nrollbacks:      a; b\nno signal:      in steps ...\n")
     lost = stage("base", successes=0, mean_turns_to_success=None)
     text = summary_table(replace(result, stages=[lost]))
     (row,) = [line.split("│") for line in text.splitlines() if "base model" in line]

@@ -39,12 +39,13 @@ def cells(subject: Subject) -> dict[str, TableCell]:
 def test_an_evaluation_is_the_mean_over_seeds_with_games_drawn_anew(maker: SweepMaker) -> None:
     rows = [wins(10), wins(12)]
     for seed, row in enumerate(rows):
-        maker.run({"base": BASE, "rl": row}, seed, algo="ppo")
+        file = maker.run({"base": BASE, "rl": row}, seed, algo="ppo") / "result.json"
+    file.write_text(file.read_text().replace('"notes": {', '"notes": {"rollbacks": ["policy_kl in step 3"], '))
     found = cells(maker.subject(ROWS, COLUMNS))["ppo"].estimate
     assert found.interval.mean == pytest.approx(0.55)
     assert found.interval == mean_interval(np.mean(rows, axis=0))
     assert found.by_seed == {0: 0.5, 1: 0.6}
-    assert (found.seeds, found.games, found.notes) == ("2 seeds", 20, ())
+    assert (found.seeds, found.games, *found.notes) == ("2 seeds", 20, "rolled back to a lower learning rate: 1")
 
 
 def test_a_score_is_drawn_over_games_whatever_the_seeds(maker: SweepMaker) -> None:

@@ -121,10 +121,11 @@ def test_the_run_summary_reads_it_off_the_metrics(tmp_path: Path) -> None:
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "test.jsonl").touch()
     (tmp_path / "tasks" / "skipped.json").write_text("{}")
+    RlFolder(tmp_path).rollbacks.write_text('{"step": 3, "name": "success", "to": 1, "rate": 1e-4}\n')
     pipeline.write_summary(Run(config, tmp_path), [Checkpoint("base", "asset://tiny")])
     result = RunResult.read(tmp_path)
     assert result is not None and result.notes["no_signal"].startswith("step 3: no_signal: ")
-    assert "filter=[dynamic_sampling]" in result.notes["no_signal"]
+    assert "filter=[dynamic_sampling]" in result.notes["no_signal"] and "step 1 with" in result.notes["rollbacks"][0]
 
 
 # ---- what the stages hand verl

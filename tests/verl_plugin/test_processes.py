@@ -122,8 +122,8 @@ def test_a_limit_follows_the_median_of_a_phase(monkeypatch: pytest.MonkeyPatch) 
     dog = watchdog.Watchdog(factor=10, least=30)
     dog.enter("gen")
     assert dog.limit("gen") == 120
-    for phase in ("update", "gen", "update", "gen", "update", "gen"):
-        dog.enter(phase)  # gen took 10, 20 and 2 s
+    for phase in ("update", "update", "gen", "update", "gen", "update", "gen"):  # the first has two parts
+        dog.stay_in(phase)  # gen took 10, 20 and 2 s
     dog.end()
     assert dog.limit("gen") == 100 and dog.limit("update") == 100
 

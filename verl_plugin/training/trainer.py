@@ -106,7 +106,7 @@ class StepTrainer:
         for part in self.parts():
             if part.wanted:
                 if part.timer:
-                    watchdog.current.enter(part.timer)
+                    watchdog.current.stay_in(part.timer)
                 with marked_timer(part.timer, timing_raw) if part.timer else nullcontext():
                     batch = part.run(batch, metrics)
         watchdog.current.enter(watchdog.BETWEEN)

@@ -50,6 +50,11 @@ class Watchdog:
         seconds = self.limit(phase)
         self._wait(seconds, f"{phase}: it has not ended in {seconds:.0f} s (cluster.hung_after_s, cluster.hung_factor)")
 
+    def stay_in(self, phase: str) -> None:
+        """Enter a phase if it is not the present one: several parts of a step are one phase."""
+        if phase != self._phase:
+            self.enter(phase)
+
     @contextmanager
     def within(self, phase: str) -> Iterator[None]:
         """Enter a phase for a block, and the one before it afterwards."""
