@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from turngrid.algorithms.registry import SLOTS
 from turngrid.envs.extensions import CONF
-from turngrid.envs.utils.files import write_whole
+from turngrid.envs.utils.files import first_free, write_whole
 from turngrid.envs.utils.names import file_name
 from turngrid.records.damage import discard_damaged
 from turngrid.records.extended import copy_run
@@ -230,5 +230,4 @@ def put_aside(path: Path) -> None:
     with held(path):
         old = path.parent / OLD
         old.mkdir(exist_ok=True)
-        number = len(list(old.glob(f"{path.name}.*")))
-        path.rename(old / f"{path.name}.{number:03d}")
+        path.rename(first_free(lambda number: old / f"{path.name}.{number}"))
