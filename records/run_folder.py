@@ -204,7 +204,8 @@ def held(path: Path) -> Iterator[None]:
         path.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout as error:
-        raise Refusal(f"another process is at work in {path}") from error
+        reason = f"another process is at work in {path}"
+        raise Refusal(f"output_dir={path.parent}: {reason}; wait for its end, or use another output_dir") from error
     except OSError as error:  # such as a full disk
         raise Refusal(f"output_dir={path.parent}: no run folder can be made there ({error.strerror})") from error
     try:
@@ -219,7 +220,7 @@ def composed(run: Path) -> dict[str, Any]:
     try:
         whole = yaml.load(config.read_text(encoding="utf-8"), Loader=LOADER) if config.exists() else None
     except yaml.YAMLError as error:
-        raise Refusal(f"{config} is not YAML") from error
+        raise Refusal(f"{config} is not YAML; the run's command writes it anew") from error
     return whole if isinstance(whole, dict) else {}
 
 
