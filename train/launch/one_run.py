@@ -30,7 +30,7 @@ class LaunchedRun:
 
 
 def command(run: LaunchedRun, config_dir: str | None = None) -> list[str]:
-    """Return the command of a run; ``-P`` ignores modules of the working folder."""
+    """Return the command of a run; with ``-P``, ``PYTHONPATH`` alone says what it imports."""
     flags = ["--config-dir", str(Path(config_dir).absolute())] if config_dir else []
     return [sys.executable, "-P", "-m", "turngrid.train", *flags, *run.overrides]
 
