@@ -1,4 +1,4 @@
-"""How much answers depend on their prompts: mutual information, as RAGEN-2 estimates it.
+"""Mutual information of answers and their prompts, as RAGEN-2 estimates it.
 
 Definitions: the released code of arXiv 2604.06268 (RAGEN 20daedc, ``collapse_metrics.py``). The
 prompts of a step are taken as equally likely.

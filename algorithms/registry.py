@@ -19,7 +19,7 @@ ALGO = "algo"
 
 @dataclass(frozen=True)
 class Algorithm:
-    """What the trainer must know of the algorithm that ``algo=`` names.
+    """Properties of the algorithm that ``algo=`` names, for the trainer.
 
     Attributes:
         name: the entry of ``ALGORITHMS`` that the word is built on, or an estimator over turns.

@@ -101,7 +101,7 @@ def span_field(part: str, end: str) -> str:
 
 
 class _Layout(NamedTuple):
-    """Where rows lie in the table."""
+    """Positions of rows in the table."""
 
     live: dict[str, list[int]]  # by an episode's name, those of its rows that have an action token
     counts: list[int]  # the number of turns of every row

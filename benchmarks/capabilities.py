@@ -1,4 +1,4 @@
-"""Which trainer modes and rollout servers refuse a method: a table of docs/methods.md."""
+"""Trainer modes and rollout servers that refuse a method: a table of docs/methods.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the turn table and every method cost on a large step: CPU seconds, and memory at its peak.
+"""Cost of the turn table and of every method on a large step: CPU seconds, and memory at its peak.
 
     python -m benchmarks.credit --episodes 1024 --turns 50 --tokens 16384
 

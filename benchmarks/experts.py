@@ -1,4 +1,4 @@
-"""How many seeds of each task make a game, why others do not, and whether the expert wins.
+"""Seeds of each task that make a game, reasons of the others, and wins of the expert.
 
     python -m benchmarks.experts ENV [TASK ...] [--split test] [--seeds 4]
     python -m benchmarks.experts scienceworld           # the table of docs/scienceworld.md

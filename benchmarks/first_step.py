@@ -1,4 +1,4 @@
-"""How long from process start to the end of the first RL optimiser step, and where the time goes.
+"""Time from process start to the end of the first RL optimiser step, by its parts.
 
     python benchmarks/first_step.py [KEY=VALUE ...]
 

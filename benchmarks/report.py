@@ -1,4 +1,4 @@
-"""How long the report of a large sweep takes, and how large its page is.
+"""Time that the report of a large sweep takes, and size of its page.
 
     python -m benchmarks.report
     python -m benchmarks.report --seeds 3 --keep /tmp/sweep

@@ -1,4 +1,4 @@
-"""What a step costs with each choice of methods: CPU seconds of all processes of one run, which
+"""Cost of a step with each choice of methods: CPU seconds of all processes of one run, which
 takes the choices in turns.
 
     python -m benchmarks.step_cost [--rounds 5] [--with KEY=VALUE ...] CHOICE CHOICE ...

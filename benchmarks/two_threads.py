@@ -1,4 +1,4 @@
-"""How long two threads take, by how long one that waits for the other stays awake.
+"""Time that two threads take, by how long one that waits for the other stays awake.
 
 python -m benchmarks.two_threads
 

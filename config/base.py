@@ -1,4 +1,4 @@
-"""What Hydra composes besides ``conf/``: verl's ``ppo_trainer`` tree, recipes, our resolvers.
+"""Hydra's sources besides ``conf/``: verl's ``ppo_trainer`` tree, recipes, our resolvers.
 
 verl's YAML files are read as files. Through ``pkg://verl...`` Hydra would import verl and torch
 (nine seconds). On our search path verl's groups would mix with ours, where ``reward=`` and

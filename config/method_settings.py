@@ -33,7 +33,8 @@ def give_types(config: DictConfig) -> None:
     if on_turns(name):
         own = _class(ALGO, name, {})
         if lacking := next((word for word in ("grain", "needs") if not hasattr(own, word)), None):
-            raise ConfigError(f"algo.name={name} is no estimator: it has no {lacking} (algorithms/slots.py)")
+            reason = f"no estimator over turns: its class has no {lacking}"
+            raise ConfigError(f"algo.name={name}: {reason}; declare it (algorithms/slots.py), or use algo=grpo")
         kind = merged(Algo, own)
     config.algo = _typed(kind, config.algo, f"{ALGO}.")
 

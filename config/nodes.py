@@ -105,9 +105,9 @@ def typed(kind: type, node: Any, prefix: str, partly: bool = False) -> DictConfi
     except ConfigKeyError as error:
         known = [field.name for field in dataclasses.fields(error.object_type or kind)]
         parent, _, name = (error.full_key or str(error.key)).rpartition(".")
-        place = f"{prefix}{parent}." if parent else prefix
-        near = meant(name, known, place) or f"; use one of: {', '.join(known)}"
-        raise ConfigError(f"unknown key {place}{name}{near}") from error
+        node_prefix = f"{prefix}{parent}." if parent else prefix
+        near = meant(name, known, node_prefix) or f"; use one of: {', '.join(known)}"
+        raise ConfigError(f"unknown key {node_prefix}{name}{near}") from error
     except OmegaConfBaseException as error:
         raise ConfigError(f"{prefix}{error.full_key}: {str(error).splitlines()[0]}") from error
     assert isinstance(result, DictConfig)

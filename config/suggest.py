@@ -99,9 +99,9 @@ def _near(key: str, keys: dict[str, Any]) -> str:
 def _keys_of_options() -> dict[tuple[str, str], frozenset[str]]:
     """Return the keys that an option's file sets, of ``WITH_SETTINGS``, by group and name."""
     options = [(group, name) for group in WITH_SETTINGS for name in groups()[group]]
-    found = {}
+    keys = {}
     for group, name in options:
         file = base.CONF / group / f"{name}.yaml"
         prefix = "" if "@package _global_" in file.read_text(encoding="utf-8") else f"{group}.{name}."
-        found[group, name] = frozenset(dict(dotted(OmegaConf.to_container(OmegaConf.load(file)), prefix)))
-    return found
+        keys[group, name] = frozenset(dict(dotted(OmegaConf.to_container(OmegaConf.load(file)), prefix)))
+    return keys

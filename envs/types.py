@@ -95,7 +95,7 @@ class Action:
 
 @dataclass(frozen=True)
 class Observation:
-    """What the agent sees, and fields that only scripted policies may read.
+    """Text for the agent, and fields that only scripted policies may read.
 
     Attributes:
         legal: commands accepted now; a prompt lists them only with ``prompt.admissible``.

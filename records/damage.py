@@ -6,6 +6,7 @@ RL resumes from the newest whole checkpoint before the damage. A finished run is
 import json
 from pathlib import Path
 
+from turngrid.envs.utils.files import first_free
 from turngrid.records.files.checkpoints import flaw_at, flaw_in, folder_of, is_sealed, newest, seal, steps
 from turngrid.records.files.json_lines import read_lines, whole_lines
 from turngrid.records.process.exit_codes import Refusal
@@ -22,8 +23,7 @@ RECORDS = ("episodes/*.json*", "rl/*/**/*.jsonl")
 
 def discard(folder: Path, path: Path) -> Path:
     """Move a file or folder of a run to the run's ``discarded/``; return its new path."""
-    targets = (folder / DISCARDED / f"{number:03d}" / path.relative_to(folder) for number in range(1000))
-    target = next(target for target in targets if not target.exists())
+    target = first_free(lambda number: folder / DISCARDED / number / path.relative_to(folder))
     target.parent.mkdir(parents=True, exist_ok=True)
     return path.rename(target)
 

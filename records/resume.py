@@ -11,6 +11,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
+from turngrid.envs.utils.files import first_free
 from turngrid.records.files import checkpoints
 from turngrid.records.files.json_lines import read_lines, write_lines
 
@@ -52,7 +53,7 @@ class RlFolder:
 
     def new_attempt(self) -> Path:
         """Return a new folder for discarded files; it is not created yet."""
-        return self.discarded / f"{len(_entries(self.discarded)):03d}"
+        return first_free(lambda number: self.discarded / number)
 
     def last_attempt(self) -> Path:
         """Return the newest folder of discarded files, a new one if there is none."""

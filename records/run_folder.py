@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from turngrid.algorithms.registry import SLOTS
 from turngrid.envs.extensions import CONF
-from turngrid.envs.utils.files import write_whole
+from turngrid.envs.utils.files import first_free, write_whole
 from turngrid.envs.utils.names import file_name
 from turngrid.records.damage import discard_damaged
 from turngrid.records.extended import copy_run
@@ -204,7 +204,8 @@ def held(path: Path) -> Iterator[None]:
         path.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout as error:
-        raise Refusal(f"another process is at work in {path}") from error
+        reason = f"another process is at work in {path}"
+        raise Refusal(f"output_dir={path.parent}: {reason}; wait for its end, or use another output_dir") from error
     except OSError as error:  # such as a full disk
         raise Refusal(f"output_dir={path.parent}: no run folder can be made there ({error.strerror})") from error
     try:
@@ -219,7 +220,7 @@ def composed(run: Path) -> dict[str, Any]:
     try:
         whole = yaml.load(config.read_text(encoding="utf-8"), Loader=LOADER) if config.exists() else None
     except yaml.YAMLError as error:
-        raise Refusal(f"{config} is not YAML") from error
+        raise Refusal(f"{config} is not YAML; the run's command writes it anew") from error
     return whole if isinstance(whole, dict) else {}
 
 
@@ -230,5 +231,4 @@ def put_aside(path: Path) -> None:
     with held(path):
         old = path.parent / OLD
         old.mkdir(exist_ok=True)
-        number = len(list(old.glob(f"{path.name}.*")))
-        path.rename(old / f"{path.name}.{number:03d}")
+        path.rename(first_free(lambda number: old / f"{path.name}.{number}"))

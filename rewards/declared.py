@@ -1,4 +1,4 @@
-"""What a method declares: ranges of its settings, requirements and conflicts.
+"""Declarations of a method: ranges of its settings, requirements and conflicts.
 
 ``turngrid.config.checks.methods`` reads the declarations and refuses a run before anything starts.
 A declaration is an attribute of the class, or a property if it depends on the settings.

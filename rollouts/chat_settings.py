@@ -1,4 +1,4 @@
-"""How messages become a prompt, for RL rollouts, SFT rows, evaluations and chat endpoints alike.
+"""Chat templates of RL rollouts, SFT rows, evaluations and chat endpoints alike.
 
 The keys are verl's: ``data.apply_chat_template_kwargs`` (``enable_thinking`` and other variables of
 the chat template) and ``actor_rollout_ref.model.custom_chat_template``. verl passes both to its

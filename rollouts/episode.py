@@ -24,7 +24,7 @@ SUMMARY = "summary"  # role of a turn that sums up earlier ones (``turngrid.roll
 
 
 class Outcome(StrEnum):
-    """How an episode ended. Only ``WON`` is success: a game that is over may be lost."""
+    """End of an episode. Only ``WON`` is success: a game that is over may be lost."""
 
     WON = "won"
     LOST = "lost"
@@ -180,7 +180,7 @@ class Episode:
 
     @property
     def whole(self) -> bool:
-        """Whether the policy acted alone from the game's start, so that a win is its own."""
+        """Return whether the policy acted alone from the game's start, so that a win is its own."""
         return not (self.prefix or self.guidance or self.branched or self.followed)
 
     @property
@@ -223,7 +223,7 @@ class Episode:
 
     @property
     def won_at_once(self) -> bool:
-        """Whether the first play was won."""
+        """Return whether the first play was won."""
         return (self.plays or [self.outcome.value])[0] == Outcome.WON
 
     def muted(self, turn: Turn) -> int:

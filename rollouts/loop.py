@@ -67,7 +67,7 @@ async def run_episode(
 
 @dataclass(frozen=True)
 class Side:
-    """Who answers for a seat; ``stream`` as in ``run_episode``."""
+    """Policy of a seat; ``stream`` as in ``run_episode``."""
 
     policy: Policy
     spec: EpisodeSpec

@@ -86,13 +86,13 @@ class Role(Method):
 
     @property
     def targets(self) -> dict[str, str]:
-        """Who follows, by label."""
+        """Return the role that follows, by label."""
         by_label = self.next if isinstance(self.next, Mapping) else {"": self.next}
         return {str(label): str(follows) for label, follows in by_label.items()}
 
     @property
     def default(self) -> str:
-        """Who follows an answer without a label."""
+        """Return the role that follows an answer without a label."""
         return [*self.targets.values()][-1]
 
     @property

@@ -1,4 +1,4 @@
-"""What an episode begins with: its specification, and turns that precede the policy's first one."""
+"""Beginning of an episode: its specification, and turns that precede the policy's first one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""What the policy sees of an episode: all of it, or the newest turns.
+"""Part of an episode that the policy sees: all of it, or the newest turns.
 
 With a window or summaries an episode becomes several token rows. A row's
 prompt is the first message (role, goal, an observation) and the kept turns; turns sampled in the

@@ -18,7 +18,7 @@ class BudgetError(Refusal):
 
 @dataclass(frozen=True)
 class Allocation:
-    """What the budget buys."""
+    """Amounts that the budget pays for."""
 
     demonstrations: int
     games: int  # distinct training games

@@ -30,7 +30,7 @@ class DemosError(Refusal):
 
 @dataclass(frozen=True)
 class Standards:
-    """What a win must satisfy."""
+    """Conditions that a win must meet."""
 
     per_game: int = 1  # demonstrations of one game
     max_invalid: int = 0

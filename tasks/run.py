@@ -132,7 +132,7 @@ class Run:
 
     @property
     def several_rows(self) -> bool:
-        """Whether an episode may have several rows in training."""
+        """Return whether an episode may have several rows in training."""
         return bool(self.window or self.roles) or any(form.several_rows for form in self.forms.values())
 
     @cached_property
@@ -148,7 +148,11 @@ class Run:
 
     @cached_property
     def allocation(self) -> Allocation:
-        """What the budget pays for, or BudgetError; the environment may have fewer games."""
+        """Return what the budget pays for; the environment may have fewer games.
+
+        Raises:
+            BudgetError: its units are too few.
+        """
         prompts, samples = int(self.config.data.train_batch_size), int(self.config.actor_rollout_ref.rollout.n)
         samples = max((form.episodes(samples) for form in self.forms.values()), default=samples)
         refills = bool(self.config.trainer.v1.sampler.sync_refill_failed_groups)

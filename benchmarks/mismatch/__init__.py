@@ -1,1 +1,1 @@
-"""Which correction helps if sampler and trainer differ (docs/mismatch.md)."""
+"""Comparison of corrections if sampler and trainer differ (docs/mismatch.md)."""

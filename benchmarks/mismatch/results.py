@@ -21,7 +21,7 @@ DECISIVE = 0.02  # a difference in success below this is no reason to choose
 
 @dataclass(frozen=True)
 class Key:
-    """What a line of the file is about."""
+    """Subject of a line of the file."""
 
     sampler: str
     turns: int

@@ -15,7 +15,7 @@ HEALTHY = "healthy"
 
 @dataclass(frozen=True)
 class Sampler:
-    """What a sampler draws from and what it reports, (R, CONTEXTS, VOCABULARY) each.
+    """Distributions that a sampler draws from and reports, (R, CONTEXTS, VOCABULARY) each.
 
     Attributes:
         noise: standard deviation of noise in each reported log-prob, in nats.

@@ -72,8 +72,9 @@ class AlfWorld(Environment):
 
     def _games(self, folder: str) -> Games:
         root = official.folder(self.settings.data_dir)
-        if root is None:
-            raise TaskError(f"env.data_dir={self.settings.data_dir}: the official data is gone")
+        if root is None:  # env.data_dir is empty, or ``official.folder`` would have raised
+            reason = "$ALFWORLD_DATA no longer names the official data"
+            raise TaskError(f"env.data_dir=: {reason}; run alfworld-download, or use env.data_dir=FOLDER")
         return official.games(root, folder)
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:

@@ -180,7 +180,7 @@ class _Walk:
 
     @property
     def hopeless(self) -> bool:
-        """Whether too many seeds in a row were rejected."""
+        """Return whether too many seeds in a row were rejected."""
         return self._dry >= (_RUN_DRY_AFTER if self.accepted or self.missing else _GIVE_UP_AFTER)
 
 

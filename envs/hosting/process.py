@@ -7,19 +7,18 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
-from pathlib import Path
 from typing import IO, Any, Self
 
 import msgspec
 
 from turngrid.envs.types import EnvError
 from turngrid.envs.utils import stacks
+from turngrid.envs.utils.child_path import child_path
 from turngrid.envs.utils.printable import printable
 
 Message = dict[str, Any]
 START_DEADLINE_S = 120.0
 _MAX_LINE = 1 << 24
-_ROOT = str(Path(__file__).resolve().parents[2])
 _Pending = tuple[asyncio.Future[Message], float]  # a reply, and its deadline in seconds
 
 
@@ -160,10 +159,8 @@ class WorkerProcess(asyncio.Protocol):
 def _spawn(theirs: socket.socket, log: IO[bytes]) -> subprocess.Popen[bytes]:
     """Start a worker.
 
-    ``-P`` and turngrid's root first on the path prevent importing another ``envs/`` from the
-    current folder. The rest of this process's path follows, for environments of other packages.
+    It imports environments of other packages by this process's path; ``-P`` adds no folder to it.
     """
-    path = [_ROOT, *(entry for entry in sys.path if entry and entry != _ROOT)]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    env = {**os.environ, "PYTHONPATH": child_path(), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-P", "-m", "turngrid.envs.hosting.worker"]
     return subprocess.Popen(command, stdin=theirs.fileno(), stdout=log, stderr=log, env=env)

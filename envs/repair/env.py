@@ -20,7 +20,7 @@ _UNKNOWN = f"That is not a command. {commands.FORM}"
 
 @dataclass(frozen=True)
 class Setup:
-    """How repositories are obtained, how tests run, and how much an observation shows."""
+    """Settings: source of repositories, run of tests, size of an observation."""
 
     show_lines: int
     show_chars: int

@@ -70,7 +70,7 @@ class TestRun:
 
 @dataclass(frozen=True)
 class Options:
-    """How tests are run.
+    """Settings of a test run.
 
     Attributes:
         autoload: let pytest load installed plugins; real projects need theirs.

@@ -1,4 +1,4 @@
-"""What any repair may import and name: standard functions that reach only their own data.
+"""Standard functions that any repair may import and name: they reach only their own data.
 
 Left out on purpose, though they look harmless:
 

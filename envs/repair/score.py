@@ -11,7 +11,7 @@ from turngrid.envs.sandbox.types import Outcome
 
 @dataclass(frozen=True)
 class Counts:
-    """How many FAIL_TO_PASS (``f2p``) and PASS_TO_PASS (``p2p``) tests pass."""
+    """Numbers of FAIL_TO_PASS (``f2p``) and PASS_TO_PASS (``p2p``) tests, and of passed ones."""
 
     f2p_passed: int
     f2p: int
@@ -20,7 +20,7 @@ class Counts:
 
     @property
     def resolved(self) -> bool:
-        """Whether all these tests pass (SWE-bench's criterion)."""
+        """Return whether all these tests pass (SWE-bench's criterion)."""
         return self.f2p > 0 and self.f2p_passed == self.f2p and self.p2p_passed == self.p2p
 
     @property

@@ -1,4 +1,4 @@
-"""Which Python a repair may contain: read as a syntax tree before any of it runs.
+"""Rules for the Python of a repair, read as a syntax tree before any of it runs.
 
 Tests and the code under test share one process, so code that names the interpreter's insides could
 pay itself. A repair may use what the file used before and what the reference repair uses, and what
@@ -28,7 +28,7 @@ _WORDS = {
 
 
 class Refusal(NamedTuple):
-    """Why a repair is refused.
+    """Reason for which a repair is refused.
 
     Attributes:
         reason: ``syntax``, ``import``, ``name``, ``dunder``, ``module``, ``assignment`` or

@@ -11,7 +11,7 @@ class SandboxError(EnvError):
 
 
 class Level(StrEnum):
-    """How a command is isolated, strongest first.
+    """Isolation of a command, strongest first.
 
     ``BUBBLEWRAP``: separate network, processes, users and file tree. ``LIMITS``: time, memory,
     processes, file sizes and output are limited, but the command can read this user's files and
@@ -25,7 +25,7 @@ class Level(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How a command ended, and whether the report of a test run can be believed."""
+    """End of a command, which decides whether the report of a test run can be believed."""
 
     FINISHED = "finished"
     TIMED_OUT = "timed_out"
@@ -48,7 +48,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Limits:
-    """What one command may use; sizes in MiB, times in seconds.
+    """Limits of one command; sizes in MiB, times in seconds.
 
     Attributes:
         memory_mib: address space of each process, and resident memory of all.

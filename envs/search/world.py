@@ -35,7 +35,7 @@ _MENTIONS = (
 
 @dataclass(frozen=True)
 class WorldSpec:
-    """What determines a world.
+    """Parameters that determine a world.
 
     Attributes:
         names: key of ``turngrid.envs.search.relations.CLASSES``.

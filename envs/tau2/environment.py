@@ -153,12 +153,12 @@ class Tau2(Environment):
 
     def seeds(self, params: Params, split: str) -> Sequence[int]:
         splits = json.loads((self._clone / SPLITS).read_text())
-        place = {task["id"]: number for number, task in enumerate(tasks(self._clone))}
+        seed_of = {task["id"]: number for number, task in enumerate(tasks(self._clone))}
         if split == "test":
-            return [place[name] for name in splits["test"]]
+            return [seed_of[name] for name in splits["test"]]
         names = [name for name in splits[params["training"]] if name not in splits["test"]]
         digits = SPLIT_DIGITS.get(split, "")
-        return [place[name] for number, name in enumerate(names) if str(number)[-1] in digits]
+        return [seed_of[name] for number, name in enumerate(names) if str(number)[-1] in digits]
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         """Write a task's game.

@@ -28,7 +28,7 @@ def game_sha256(game_file: Path) -> str:
 
 @dataclass(frozen=True)
 class Printed:
-    """What a command printed; ``inventory`` and ``score`` are None if the game printed none."""
+    """Output of a command; ``inventory`` and ``score`` are None if the game printed none."""
 
     feedback: str
     inventory: str | None = None

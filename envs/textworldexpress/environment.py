@@ -52,7 +52,7 @@ _FUNCTIONS = (
 
 
 class Step(msgspec.Struct):
-    """What the simulator answers."""
+    """Answer of the simulator."""
 
     observation: str
     score: float

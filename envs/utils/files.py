@@ -1,7 +1,9 @@
-"""Atomic writes and removals."""
+"""Atomic writes, removals, and numbered paths."""
 
 import os
 import shutil
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 
@@ -14,6 +16,12 @@ def write_whole(path: Path, content: str | bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
+
+
+def first_free(path_of: Callable[[str], Path]) -> Path:
+    """Return the first of the paths for "000", "001", ... where nothing is."""
+    paths = (path_of(f"{number:03d}") for number in count())
+    return next(path for path in paths if not path.exists())
 
 
 def remove_folder(path: Path) -> None:

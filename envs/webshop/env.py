@@ -29,7 +29,7 @@ _READ = 4000  # characters of an answer in which an action is looked for
 
 @dataclass(frozen=True)
 class Page:
-    """Where a customer is: at the search, or on results, a product, or a part of its text.
+    """Page of a customer: the search, results, a product, or a part of its text.
 
     Attributes:
         query: None before a search.

@@ -58,7 +58,7 @@ class Product:
 
     @property
     def indexed(self) -> str:
-        """What a search looks at: as in WebShop, only the first feature, and no attributes."""
+        """Return the text that a search reads: as in WebShop, one feature and no attributes."""
         options = ", and ".join(f"{name}: {', '.join(values)}" for name, values in self.options.items())
         return " ".join([self.title, self.description, *self.features[:1], options])
 

@@ -1,1 +1,1 @@
-"""How well a method's credit agrees with the true advantages of turns (docs/credit_quality.md)."""
+"""Agreement of a method's credit with the true advantages of turns (docs/credit_quality.md)."""

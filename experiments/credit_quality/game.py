@@ -180,7 +180,7 @@ Rollouts = Callable[[Sequence[EpisodeSpec], GameTree], Awaitable[list[Episode]]]
 
 @dataclass(frozen=True)
 class Measurement:
-    """How a game is measured; ``reward`` is the trained reward's name."""
+    """Settings of a game's measurement; ``reward`` is the trained reward's name."""
 
     rollouts: Rollouts
     make: Callable[[], TextEnv]

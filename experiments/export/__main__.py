@@ -62,7 +62,7 @@ def find(asked: str) -> tuple[Run, Path, str]:
         raise Refusal(str(error).replace("model.path=", "")) from error
     home = run_of(str(model))
     if home is None or local_folder(str(model)) is None:
-        raise Refusal(f"{folder} lies in no run folder: it is a plain model already")
+        raise Refusal(f"{folder} lies in no run folder: it is a plain model already; use it as it is")
     _check(model)
     run = Run.read(home)
     return run, model, {home / "sft" / "model": "sft", run.rl.model(run.rl.saved_step()): "rl"}.get(model, "")
@@ -75,9 +75,10 @@ def _check(model: Path) -> None:
         raise Refusal(f"{sealed}/{flaw}; name another checkpoint of the run")
     names = [name for name, _ in tensors_in(model)]
     if not names:
-        raise Refusal(f"{model} has no weights (*.safetensors)")
+        raise Refusal(f"{model}: no weights (*.safetensors); name another checkpoint of the run")
     if adapter := next((name for name in names if any(part in name for part in UNMERGED)), None):
-        raise Refusal(f"{model}: the weights are not merged (there is {adapter})")
+        merge = "merge them with PEFT's merge_and_unload, or name another checkpoint of the run"
+        raise Refusal(f"{model}: the weights are not merged (there is {adapter}); {merge}")
 
 
 @command(__doc__, refused=(OSError,), resumes=False)

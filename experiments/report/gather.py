@@ -161,7 +161,7 @@ def shared_and_varied(runs: Sequence[ReportedRun]) -> tuple[dict[str, str], dict
     known = [run for run in runs if run.settings]
     varied = {key: _values(known, key) for key in varying(known)}
     values = {key: _values(known, key) for key in SHOWN if key not in varied}
-    return {key: found[0] for key, found in values.items() if found and found != [MISSING]}, varied
+    return {key: own[0] for key, own in values.items() if own and own != [MISSING]}, varied
 
 
 def varying(runs: Sequence[ReportedRun]) -> list[str]:

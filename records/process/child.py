@@ -11,6 +11,7 @@ from subprocess import Popen
 from typing import IO
 
 from turngrid.envs.types import EnvError
+from turngrid.envs.utils.child_path import child_path
 from turngrid.envs.utils.parent import die_with_parent
 from turngrid.records.process import reaper
 from turngrid.records.process.exit_codes import FAILED, Failure, say
@@ -41,7 +42,7 @@ def run_child(
 ) -> None:
     """Run ``python -P -m module`` in ``folder`` to its end, with ``on_poll`` a few times a second.
 
-    ``-P`` and our root on ``PYTHONPATH`` keep out modules of the user with the same names as ours.
+    With ``-P`` no module of ``folder`` is imported, only those that this process would import.
 
     Raises:
         StageFailed: the exit code is not 0.
@@ -119,10 +120,8 @@ def started(
 
 
 def child_variables(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return this process's environment with our root on ``PYTHONPATH``, and ``extra``."""
-    root = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH", "")]))
-    return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **extra}
+    """Return this process's environment with its search path as ``PYTHONPATH``, and ``extra``."""
+    return {**os.environ, "PYTHONPATH": child_path(), "PYTHONUNBUFFERED": "1", **extra}
 
 
 def stop(process: Popen[bytes], seconds: float = 10) -> None:

@@ -86,7 +86,7 @@ class PromptForm:
 
     @property
     def instructions(self) -> str:
-        """How to answer, in one line; "" if the environment's own instructions suffice."""
+        """Return how to answer, in one line; "" if the environment's own instructions suffice."""
         return ""
 
     @property
@@ -112,7 +112,7 @@ class PromptForm:
 
     @property
     def several(self) -> str:
-        """How to write several actions, in one line; "" if an answer has one."""
+        """Return how to write several actions, in one line; "" if an answer has one."""
         if self.actions_a_turn == 1:
             return ""
         return f'You may write up to {self.max_actions} actions, separated by "{self.action_sep}"; they run in order.'

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from turngrid.config.base import ROOT
 from turngrid.config.compose import compose
 from turngrid.train.launch.one_run import LaunchedRun
 from turngrid.train.launch.slurm import Jobs, start
@@ -37,7 +36,7 @@ def launched(folder: Path, slurm: DictConfig, commands: dict[str, Sequence[str]]
 def front_door(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
     """As a shell starts it: in a process group of its own, which Ctrl-C reaches."""
     command = [sys.executable, "-P", "-m", "turngrid.train", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+    environment = {**os.environ, "COLUMNS": "200"}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     start = {"start_new_session": True, "preexec_fn": _hear_ctrl_c}
     return subprocess.Popen(command, cwd=cwd, env=environment, **streams, **start)

@@ -53,6 +53,7 @@ def test_the_page_has_every_key_and_option() -> None:
 REFUSED = {
     "cluster.slurm.signal_delay_s=3600 cluster.slurm.timeout_min=60": "must be less than cluster.slurm.timeout_min=60",
     "cluster.slurm.nodes=2": "cluster=slurm_multinode",
+    "cluster.slurm.additional_parameters=x": "use cluster.slurm.additional_parameters={mail-type: FAIL}",
     "-m cluster.slurm.partion=x": "use cluster.slurm.partition",
 }
 

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,14 @@ from omegaconf import OmegaConf
 
 from benchmarks.verl_schema import schema
 from turngrid.algorithms.chosen import method_class
-from turngrid.algorithms.registry import SLOTS, VERLS_LOSSES
+from turngrid.algorithms.registry import ESTIMATORS, SLOTS, VERLS_LOSSES
 from turngrid.config.base import CONF, ROOT, verl_folder, verl_tree
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.values.verl_limits import FILE
+from turngrid.envs.registry import ENVIRONMENTS, environment_class
+from turngrid.rewards.registry import REWARDS, settings_class
+from turngrid.rollouts.prompt_forms.registry import PROMPTS, prompt_class
 from turngrid.tasks.schema import NODES, Top
 
 # verl's trees leave these out; the engine, model, Ray and agent-loop settings behind them take them
@@ -101,6 +104,17 @@ def test_a_method_has_a_file_with_all_of_its_settings() -> None:
         settings = (OmegaConf.select(node, f"{slot}.{name}") or {}) if "_global_" in file.read_text() else node
         assert set(settings) == {item.name for item in fields(method_class(slot, name, {})) if item.init}, file
         assert file.read_text().startswith((f"# @package {slot}.{name}\n", "# @package _global_\n")), file
+
+
+def test_a_default_stands_in_a_file_alone() -> None:
+    """``DataSetSettings`` has some, for other packages' environments; ours override them."""
+    kinds = [*NODES.values(), Top, *map(settings_class, REWARDS), *map(prompt_class, PROMPTS)]
+    kinds += [environment_class(spec).Settings for spec in ENVIRONMENTS.values()]
+    kinds += [method_class(file.parent.name, file.stem, {}) for file in METHODS]
+    kinds += [method_class("algo", name, {}) for name in ESTIMATORS]
+    settings = [(kind, item) for kind in kinds for item in fields(kind) if item.init]
+    wrong = [item for item in settings if {item[1].default, item[1].default_factory} != {MISSING}]
+    assert wrong == []
 
 
 def test_the_file_is_that_of_the_installed_verl() -> None:

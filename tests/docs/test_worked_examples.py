@@ -118,7 +118,7 @@ def copied(folder: Path) -> Path:
     put(folder, "conf/algo/last_turns.yaml", blocks("methods")["conf/algo/last_turns.yaml"][0])
     for path, (text, *_) in blocks("algo").items():
         if path != "algorithms/registry.py":
-            put(folder, path, text)
+            put(folder.parent if path.startswith("my_package/") else folder, path, text)
     for (page, path), (head,) in HEADS.items():
         insert(folder / path, head, head + blocks(page)[path][0])
     for head, shown in zip(SLOTS, blocks("methods")["algorithms/registry.py"], strict=True):
@@ -130,11 +130,12 @@ def copied(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What one process says there, by part: torch and verl are read once."""
+    """What one process beside it says, by part: torch and verl are read once. The copy's folders
+    are not on its path, so a name without ``turngrid.`` fails."""
     project = copied(tmp_path_factory.mktemp("project") / "turngrid")
     command = [sys.executable, "-W", "ignore", "-c", "".join(PARTS.values()), str(ROOT / "tests/algorithms")]
     env = {**os.environ, "PYTHONPATH": str(project.parent)}
-    done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=project.parent, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return dict(zip(PARTS, map(json.loads, done.stdout.splitlines()[-len(PARTS) :]), strict=True))
 

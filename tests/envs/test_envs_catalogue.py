@@ -33,10 +33,9 @@ def seeds(tasks):
 
 
 def run_script(script, *arguments):
-    env = {**os.environ, "PYTHONPATH": os.getcwd()}
     whole = f"import sys\nsys.path.append({str(Path(__file__).parent)!r})\n{script}"
     command = [sys.executable, "-c", whole, *arguments]
-    return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 
 def test_the_first_accepted_seeds_are_listed_whatever_the_workers(fragile, tmp_path):

@@ -38,7 +38,6 @@ from turngrid.tasks.splits import read_tasks
 from turngrid.verl_plugin.rollout.agent_loop import TurngridAgentLoop
 from turngrid.verl_plugin.sft import EpisodeSFTTrainer
 
-pytestmark = pytest.mark.usefixtures("importable")
 COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.games=1", "env.workers=1"]
 NO_THINKING = "+data.apply_chat_template_kwargs.enable_thinking=false"
 QWEN3_LIKE = (

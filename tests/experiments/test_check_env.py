@@ -43,7 +43,6 @@ def test_our_environments_pass(composed: Composer, name: str, tmp_path: Path, mo
     assert len(found) == 12
 
 
-@pytest.mark.usefixtures("importable")
 @pytest.mark.parametrize("name", FLAWS)
 def test_a_flaw_is_named(composed: Composer, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollouts, "RESETS", 40)

@@ -187,7 +187,7 @@ def evaluate_tiny(config: DictConfig, folder: Path) -> None:
 
 @pytest.mark.parametrize("stage", [demonstrate, pytest.param(evaluate_tiny, marks=pytest.mark.slow)])
 def test_a_stage_ends_with_the_cause_and_its_place(
-    stage: Callable[[DictConfig, Path], None], importable: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    stage: Callable[[DictConfig, Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["env.name=flaky_environment:Broken", "env.task=count-2", "env.workers=1", "eval.games=1"]
     config = compose([*words, f"env.cache_dir={tmp_path / 'cache'}"])

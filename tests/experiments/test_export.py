@@ -119,5 +119,5 @@ def test_what_cannot_be_exported_is_refused(run: Path, tmp_path: Path, refused: 
     save_file({"model.q_proj.base_layer.weight": torch.zeros(1)}, weights)
     assert "bytes instead of" in refused(main, [str(run / STEP), *to])
     seal(run / STEP)
-    assert "not merged" in refused(main, [str(run), *to])
+    assert "name another checkpoint" in refused(main, [str(run), *to])
     assert [path.name for path in tmp_path.iterdir()] == ["a-run"]

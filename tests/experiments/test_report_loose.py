@@ -135,7 +135,7 @@ def test_the_command_writes_both_forms_with_links_to_runs_and_their_viewer_pages
         (["x", "--ouT"], "unrecognized arguments: --ouT; use python -m experiments.report"),
         (["runs/sweap"], "runs/sweap does not exist; use sweeps"),
         (["runs/sweeps"], "runs/sweeps is no run folder and holds none"),
-        (["runs/broken"], "{runs}/broken/config.yaml is not YAML"),
+        (["runs/broken"], "{runs}/broken/config.yaml is not YAML; the run's command writes it anew"),
     ],
 )
 def test_the_command_refuses_in_one_line(

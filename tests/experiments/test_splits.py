@@ -17,7 +17,7 @@ COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.
 
 
 @pytest.fixture
-def counting(tmp_path: Path, importable: None) -> list[str]:
+def counting(tmp_path: Path) -> list[str]:
     """Overrides for an environment of this folder."""
     return [*COUNTING, f"env.cache_dir={tmp_path / 'cache'}", "env.workers=1"]
 

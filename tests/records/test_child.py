@@ -60,10 +60,14 @@ def test_nothing_outlives_a_killed_driver(tmp_path: Path):
     assert not alive
 
 
-def test_a_failing_stage_is_reported_with_the_end_of_its_log(tmp_path: Path):
-    (tmp_path / "bad.py").write_text("print('on the way'); raise SystemExit('no such game')")
+def test_a_failing_stage_is_reported_with_the_end_of_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It imports what this process would: its ``config`` is the user's, not ``turngrid.config``."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "config.py").write_text("REASON = 'no such game'")
+    (tmp_path / "bad.py").write_text("import config; print('on the way'); raise SystemExit(config.REASON)")
+    (tmp_path / "elsewhere").mkdir()
     with pytest.raises(StageFailed, match=r"exit code 1; see .*log\n(.*\n)*  \| no such game"):
-        run_child("bad", [], folder=tmp_path, log=tmp_path / "log", variables={"PYTHONPATH": str(tmp_path)})
+        run_child("bad", [], folder=tmp_path / "elsewhere", log=tmp_path / "log")
 
 
 def test_a_foreseen_error_of_a_stage_is_reported_in_its_own_words(tmp_path: Path):

@@ -1,6 +1,7 @@
 """Identity, lock, fresh starts and the record of attempts, on real folders and real processes."""
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,7 +89,8 @@ def test_the_folder_holds_config_and_attempt(
 
 
 def test_one_process_at_a_time(config: DictConfig, tmp_path: Path) -> None:
-    with open_run(config, tmp_path), pytest.raises(Refusal, match="another process"), open_run(config, tmp_path):
+    fix = f"^output_dir={tmp_path}: another process is at work in .*; wait for its end, or use another output_dir$"
+    with open_run(config, tmp_path), pytest.raises(Refusal, match=fix), open_run(config, tmp_path):
         pass
     with open_run(config, tmp_path):
         pass  # let go of at the end of the block
@@ -107,6 +109,9 @@ def test_fresh_puts_the_old_run_aside_whole(config: DictConfig, tmp_path: Path) 
             assert not (run / "result.json").exists()
             (run / "result.json").write_text("{}")
         assert (tmp_path / ".old" / f"{run.name}.{number:03d}" / "result.json").exists()
+    shutil.rmtree(tmp_path / ".old" / f"{run.name}.000")  # the next takes its number, not that of 001
+    with open_run(config, tmp_path):
+        assert sorted(path.name[-3:] for path in (tmp_path / ".old").iterdir()) == ["000", "001"]
 
 
 def test_another_commit_and_other_packages_are_told_and_recorded(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ def test_everything_a_run_reads_is_in_the_wheel(wheel: Path) -> None:
     with ZipFile(wheel) as content:
         names = content.namelist()
         (points,) = [content.read(name).decode() for name in names if name.endswith("/entry_points.txt")]
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"turngrid"}
     sources = {str(path.relative_to(ROOT)) for pattern in READ for path in ROOT.glob(pattern)}
     assert len(sources) > 100 and {f"turngrid/{name}" for name in sources if "__pycache__" not in name} <= set(names)
     assert re.search(r"\[verl\.plugins\]\n\w+ = turngrid\.verl_plugin\n", points)

@@ -1,6 +1,5 @@
 """Playing by hand and watching, as a user does it: commands through a pipe, real workers."""
 
-import os
 import re
 import subprocess
 import sys
@@ -26,7 +25,6 @@ Play = Callable[..., subprocess.CompletedProcess[str]]
 def play(game_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Play:
     """In this process, which saves a start; the game's workers are processes of their own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("TURNGRID_CACHE", str(game_cache))
 
     def played(*arguments: str, says: str = "") -> subprocess.CompletedProcess[str]:
@@ -78,7 +76,6 @@ def test_the_next_game_is_another_one_and_lost_is_not_won(play: Play) -> None:
 
 def test_a_game_cannot_steer_the_terminal(play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor what is typed, which is shown where it came through a pipe."""
-    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{ROOT / 'tests' / 'envs'}")
     monkeypatch.syspath_prepend(ROOT / "tests" / "envs")  # which is there only if its tests are collected too
     words = ["env.name=fragile:Fragile", "env.task=fast", f"env.cache_dir={tmp_path}"]
     done = play(*words, says="noise \x1b[2J\x07\nscream\n")

@@ -85,9 +85,10 @@ def test_refused_before_anything_starts(words: list[str], answer: str, mine: str
 
 def test_the_laboratory_has_the_name_of_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[list[str]] = []
-    monkeypatch.setattr(one_run, "call", lambda arguments: started.append(list(arguments)) or 0)
+    monkeypatch.setattr(one_run, "call", lambda arguments, own: started.append([*arguments, own["PYTHONPATH"]]) or 0)
     assert main(["-m", "sweep=mismatch_laptop", "scale=laptop", "turns=[4]"]) == 0
-    assert [words[-2:] for words in started] == [["benchmarks.mismatch", "turns=[4]"]]
+    (words,) = started
+    assert words[-3:-1] == ["benchmarks.mismatch", "turns=[4]"] and words[-1].startswith(f"{ROOT}{os.pathsep}")
     assert main(["-m", "sweep=mismatch_laptop", "dry_run=true"]) == 2 and len(started) == 1
 
 
@@ -185,8 +186,8 @@ def test_what_is_finished_is_not_repeated_and_what_failed_is_tried_again(mine: s
     with pytest.raises(FileExistsError):
         main([*launch.sweep.runs[1].overrides, *words[1:]])
     assert len((folders[1] / "attempts.jsonl").read_text().splitlines()) == 1
-    command, env = [sys.executable, "-P", "-m", "turngrid.train", "-m", *words], {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, check=False, cwd=home, env=env, capture_output=True, text=True, timeout=500)
+    command = [sys.executable, "-m", "turngrid.train", "-m", *words]
+    done = subprocess.run(command, check=False, cwd=home, capture_output=True, text=True, timeout=500)
     assert done.returncode == 1
     assert "1 runs to go, 1 finished" in done.stderr
     assert done.stderr.splitlines()[-1].startswith("turngrid: failed: ")

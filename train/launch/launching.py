@@ -89,7 +89,8 @@ def check_slurm(config: DictConfig) -> None:
         reason = f"cluster={name} computes on one node"
         raise ConfigError(f"cluster.slurm.nodes={nodes}: {reason}; use cluster=slurm_multinode")
     if not isinstance(slurm.additional_parameters or {}, Mapping):
-        raise ConfigError("cluster.slurm.additional_parameters: options of sbatch, as in {mail-type: FAIL}")
+        key = "cluster.slurm.additional_parameters"
+        raise ConfigError(f"{key}={slurm.additional_parameters}: no options of sbatch; use {key}={{mail-type: FAIL}}")
 
 
 class Going(NamedTuple):

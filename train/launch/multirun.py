@@ -4,6 +4,7 @@ Hydra itself answers ``--shell-completion``.
 """
 
 import argparse
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from rich.table import Table
 
 from turngrid.config import base
 from turngrid.config.errors import ConfigError
+from turngrid.envs.utils.child_path import child_path
 from turngrid.experiments.cost_estimate.amounts import amounts, forecast, recorded
 from turngrid.experiments.evaluation.result import State, state
 from turngrid.experiments.evaluation.tables import plain_text
@@ -56,7 +58,8 @@ def _laboratory(overrides: Sequence[str]) -> Start:
             raise ConfigError(f"{text} and {LABORATORY}: it has no runs of training; use seeds=2 batches=2 steps=1")
     if not (base.ROOT / "benchmarks").exists():
         raise ConfigError(f"{LABORATORY}: an installed turngrid lacks it; use a checkout")
-    return lambda: one_run.call([sys.executable, "-P", "-m", "benchmarks.mismatch", *words])
+    path = {"PYTHONPATH": os.pathsep.join([str(base.ROOT), child_path()])}  # benchmarks is no part of turngrid
+    return lambda: one_run.call([sys.executable, "-P", "-m", "benchmarks.mismatch", *words], path)
 
 
 def _start(launch: Launch, start: launching.Launcher) -> int:

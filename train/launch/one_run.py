@@ -5,7 +5,7 @@ verl, Ray and wandb keep global state, so each run is ``python -m train`` in a s
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,11 +30,12 @@ class LaunchedRun:
 
 
 def command(run: LaunchedRun, config_dir: str | None = None) -> list[str]:
-    """Return the command of a run; ``-P`` ignores modules of the working folder."""
+    """Return the command of a run; with ``-P``, ``PYTHONPATH`` alone says what it imports."""
     flags = ["--config-dir", str(Path(config_dir).absolute())] if config_dir else []
     return [sys.executable, "-P", "-m", "turngrid.train", *flags, *run.overrides]
 
 
-def call(arguments: Sequence[str]) -> int:
+def call(arguments: Sequence[str], variables: Mapping[str, str] | None = None) -> int:
     """Run a command and return its exit code. The command ends if this process ends."""
-    return subprocess.run(arguments, check=False, env=child_variables({}), preexec_fn=die_with_parent).returncode
+    own = child_variables(variables or {})
+    return subprocess.run(arguments, check=False, env=own, preexec_fn=die_with_parent).returncode

@@ -14,7 +14,7 @@ from typing import Any
 import submitit
 from omegaconf import OmegaConf
 
-from turngrid.records.process.child import child_variables
+from turngrid.envs.utils.child_path import child_path
 from turngrid.records.process.exit_codes import say
 from turngrid.tasks.schema import Slurm
 from turngrid.train.launch.one_run import LAUNCHED, LaunchedRun, command
@@ -66,7 +66,7 @@ def submit(slurm: Slurm, folder: Path, runs: Sequence[LaunchedRun], config_dir: 
 def start(slurm: Slurm, folder: Path, commands: Sequence[Sequence[str]]) -> list[submitit.Job[int]]:
     """Submit one array job with a task for each command, or raise FailedJobError."""
     # PYTHONPATH also for whatever the job starts
-    environment = {LAUNCHED: "1", "PYTHONPATH": child_variables({})["PYTHONPATH"]}
+    environment = {LAUNCHED: "1", "PYTHONPATH": child_path()}
     job = Job(folder, environment, slurm.nodes, slurm.gpus_per_node, slurm.cpus_per_task)
     jobs = _executor(slurm, folder).map_array(job, commands)
     return [_job_of(folder, job.job_id) for job in jobs]
@@ -83,10 +83,10 @@ def _executor(slurm: Slurm, folder: Path) -> submitit.AutoExecutor:
     settings = {key: value for key, value in node.items() if value is not None and key not in NOT_SBATCH}
     if settings.get("gres"):
         settings.pop("gpus_per_node", None)  # SLURM takes one of them
-    root = shlex.quote(str(Path(__file__).resolve().parents[2]))
+    path = shlex.quote(child_path())
     settings["setup"] = [
         *settings["setup"],
-        f'export PYTHONPATH={root}"${{PYTHONPATH:+:$PYTHONPATH}}"',  # submitit finds our modules first
+        f'export PYTHONPATH={path}"${{PYTHONPATH:+:$PYTHONPATH}}"',  # submitit imports what this process would
         "export PYTHONSAFEPATH=1",
         # since 22.05 srun does not take a job's cores by itself
         '[ -z "$SLURM_CPUS_PER_TASK" ] || export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"',

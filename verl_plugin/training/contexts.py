@@ -61,19 +61,19 @@ class Contexts:
         compute = self._workers.compute_log_prob
         if self._found is None:
             self._found = self._pass(batch, compute, self._sequences(batch, self._by_policy))
-        found, self._found = self._found, None
+        scored, self._found = self._found, None
         for name, average in self._averaged.items():
             asked = {KEY: {**average, "step": self._step.number}}
-            found += self._pass(batch, compute, self._sequences(batch, [name]), asked)
+            scored += self._pass(batch, compute, self._sequences(batch, [name]), asked)
         masks = read(batch, "loss_mask")["loss_mask"]
         mask, sizes = padded(masks), [len(row) for row in masks.unbind()]
         columns = {}
         for name, method in self.asking.items():
-            own = [(one.row, one.turn, log_probs) for one, log_probs in found if one.method == name]
+            own = [(one.row, one.turn, log_probs) for one, log_probs in scored if one.method == name]
             columns[f"{SCORED}{field_of(name)}"] = on_action_tokens(own, mask, method.scores)
         write_tokens(batch, columns, sizes)
-        metrics["rollout/contexts"] = float(len(found))
-        metrics["rollout/context_tokens"] = float(sum(len(one.ids) for one, _ in found))
+        metrics["rollout/contexts"] = float(len(scored))
+        metrics["rollout/context_tokens"] = float(sum(len(one.ids) for one, _ in scored))
         return batch
 
     def scored(self, batch: KVBatchMeta, sequences: list[Sequence]) -> list[tuple[Sequence, Tensor]]:
