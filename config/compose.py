@@ -49,7 +49,7 @@ def composer(config_dir: str | None = None) -> Iterator[Composer]:
 
 def _whole(overrides: Sequence[str], config_dir: str | None) -> DictConfig:
     if typed := next((word for word in overrides if word.lstrip("+").startswith(f"{precision.KEY}=")), None):
-        raise ConfigError(f"{typed}: it follows from precision; use precision={typed.partition('=')[2]}")
+        raise ConfigError(f"{typed}: it follows from precision; use precision=auto, fp32 or bf16")
 
     def of_one(words: Sequence[str]) -> DictConfig:
         config = finalise(_explained(words, config_dir))

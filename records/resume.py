@@ -11,7 +11,6 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from turngrid.envs.utils.files import first_free
 from turngrid.records.files import checkpoints
 from turngrid.records.files.json_lines import read_lines, write_lines
 
@@ -52,8 +51,9 @@ class RlFolder:
         return self.episodes / f"{step:06d}.jsonl"
 
     def new_attempt(self) -> Path:
-        """Return a new folder for discarded files; it is not created yet."""
-        return first_free(lambda number: self.discarded / number)
+        """Return a new folder for discarded files, after all others; it is not created yet."""
+        numbers = [int(entry.name) for entry in _entries(self.discarded) if entry.name.isdigit()]
+        return self.discarded / f"{max(numbers, default=-1) + 1:03d}"
 
     def last_attempt(self) -> Path:
         """Return the newest folder of discarded files, a new one if there is none."""

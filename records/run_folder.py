@@ -204,8 +204,7 @@ def held(path: Path) -> Iterator[None]:
         path.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout as error:
-        reason = f"another process is at work in {path}"
-        raise Refusal(f"output_dir={path.parent}: {reason}; wait for its end, or use another output_dir") from error
+        raise Refusal(f"{path}: another process is at work there; wait for its end") from error
     except OSError as error:  # such as a full disk
         raise Refusal(f"output_dir={path.parent}: no run folder can be made there ({error.strerror})") from error
     try:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import sysconfig
 
 
 def child_path() -> str:
@@ -9,7 +10,8 @@ def child_path() -> str:
 
     A child with ``-P`` imports what this process would import, also from another folder.
     """
-    # PYTHONPATH may have changed since the start. Only the folder of the command comes before it.
-    given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    folders = map(os.path.abspath, [*sys.path[:1], *given, *sys.path])
-    return os.pathsep.join(dict.fromkeys(folder for folder in folders if os.path.exists(folder)))
+    # PYTHONPATH may have changed since the start
+    typed = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    folders = map(os.path.abspath, [*sys.path[:1], *typed, *sys.path])
+    own = {*sysconfig.get_paths().values()}  # the child adds these itself
+    return os.pathsep.join(dict.fromkeys(folder for folder in folders if folder not in own and os.path.exists(folder)))

@@ -83,6 +83,8 @@ async def check(run: Run, options: Options) -> list[Finding]:
         findings = [splits(listed, opened), *(one(games) for one in CHECKS)]
         findings += [rewards_only_wins(run.reward, games), no_answer_in_prompt(run.environment.prompt, games)]
         findings += [speed(games)]
+        if any(game.error for game in games):
+            return [*findings, Finding("memory", NONE, "not measured, since an episode failed")]
         return [*findings, memory(await memory_growth(pool, listed["test"]))]
 
 
@@ -169,27 +171,28 @@ def pays_only_for_winning(games: Sequence[GameRollouts]) -> Finding:
 
 def rewards_only_wins(reward: Reward, games: Sequence[GameRollouts]) -> Finding:
     """No episode that is not won earns as much of the run's reward as the best win of its game."""
+    typed = f"{'turn_reward.name' if ':' in reward.name else 'reward'}={reward.name}"
     if getattr(reward, "blocking", False):
-        return Finding("reward for winning", NONE, f"reward={reward.name} asks a server")
+        return Finding("reward for winning", NONE, f"{typed} asks a server")
     lost: list[tuple[float, float]] = []  # what it earned, what a win earned
     try:
         for game in games:
-            earned = _earned(reward, game)
+            earned = _earned(reward, typed, game)
             wins = [total for won, total in earned if won]
             lost += [(total, max(wins)) for won, total in earned if wins and not won]
-    except ValueError as error:
-        return Finding("reward for winning", FAIL, str(error))
+    except Exception as error:  # noqa: BLE001 - a reward of the user's may raise anything
+        return Finding("reward for winning", FAIL, f"{type(error).__name__}: {error}")
     as_much = sum(total >= win for total, win in lost)
     nearly = any(total > 0.9 * win for total, win in lost)
-    seen = f"{as_much} of {len(lost)} episodes that were not won earned as much of reward={reward.name} as a win"
+    seen = f"{as_much} of {len(lost)} episodes that were not won earned as much of {typed} as a win"
     return Finding("reward for winning", FAIL if as_much else NOTE if nearly else OK if lost else NONE, seen)
 
 
-def _earned(reward: Reward, game: GameRollouts) -> list[tuple[bool, float]]:
+def _earned(reward: Reward, typed: str, game: GameRollouts) -> list[tuple[bool, float]]:
     """Return of each episode whether it was won, and its reward. A match has one a seat."""
     played = [one for one in (*game.random, game.paid, game.expert) if one and one.results and not one.opening.seat]
     values = [(one, reward.turn_rewards(one.results, one.won, game.task.max_score)) for one in played]
-    return [(one.won, sum(one_a_turn(f"reward={reward.name}", own, len(one.results)))) for one, own in values]
+    return [(one.won, sum(one_a_turn(typed, own, len(one.results)))) for one, own in values]
 
 
 def hostile(games: Sequence[GameRollouts]) -> Finding:

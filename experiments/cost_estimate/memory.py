@@ -73,12 +73,12 @@ class Devices:
 
 
 def memory_here(config: DictConfig) -> float:
-    """Return the bytes of this machine, or of its container or SLURM job if that has fewer."""
+    """Return the bytes of a run's SLURM job, else of this machine or its container."""
+    if config.cluster.launcher == "slurm" and config.cluster.slurm.mem_gb:
+        return config.cluster.slurm.mem_gb * float(2**30)
     limits = [float(psutil.virtual_memory().total)]
     with suppress(OSError, ValueError):  # no control groups, or "max"
         limits.append(float(CONTAINER.read_text(encoding="ascii")))
-    if config.cluster.launcher == "slurm" and config.cluster.slurm.mem_gb:
-        limits.append(config.cluster.slurm.mem_gb * float(2**30))
     return min(limits)
 
 

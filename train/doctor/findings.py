@@ -23,11 +23,11 @@ HIGH, APART, NO_PROOF = "high difference", "log-probs do not agree", "no proof"
 # the setting to look at, for each fault; docs/cluster.md says more
 USE = {
     STALE: "look at actor_rollout_ref.rollout.checkpoint_engine",
-    ADAPTER: "use actor_rollout_ref.model.lora.merge=true",
-    DTYPE: "use one precision= for both sides, or set actor_rollout_ref.rollout.dtype",
+    ADAPTER: "look at vLLM's log; model.lora_rank=null trains all weights",
+    DTYPE: "compare rollout.dtype and actor.fsdp_config.mixed_precision.param_dtype of actor_rollout_ref",
     TEMPLATE: "use actor_rollout_ref.model.custom_chat_template=null, or the template of the model's own family",
-    APART: "use algorithm.rollout_correction.bypass_mode=false correction=token_tis",
-    HIGH: "use algorithm.rollout_correction.bypass_mode=false, and watch verl/training/rollout_probs_diff_mean",
+    APART: "use correction=token_tis, on CPUs with algorithm.rollout_correction.bypass_mode=false",
+    HIGH: "watch verl/training/rollout_probs_diff_mean, on CPUs with algorithm.rollout_correction.bypass_mode=false",
     NO_PROOF: "run the doctor again with another seed=",
 }
 DTYPES = {"fp32": "float32", "float": "float32", "bf16": "bfloat16", "fp16": "float16", "half": "float16"}
