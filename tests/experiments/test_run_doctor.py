@@ -163,8 +163,8 @@ def test_ill_runs_are_told_within_five_steps_and_healthy_ones_are_let_be() -> No
     missed = {one.name for one in told if one.ill and not one.naming}
     assert missed == {name for name, case in CASES.items() if case.ill and not case.alarms}
     assert all(f"`{name}`" in PAGE.partition("## What it cannot detect")[2] for name in missed), "the reason"
-    # True, no illnesses: two groups a step score alike three times; an episode is 9 updates old
-    assert [one.name for one in told if not one.ill and one.first] == ["few_episodes", "asynchronous"]
+    # True, and no illness: two groups a step score alike three times
+    assert [one.name for one in told if not one.ill and one.first] == ["few_episodes"]
 
 
 def test_each_stored_run_is_one_of_its_own_and_raises_what_the_page_says() -> None:
