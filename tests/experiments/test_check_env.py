@@ -24,7 +24,7 @@ FLAWS = {  # environment and reward -> what its lines say, apart from "ok"
     "Paying": {"pays for winning": FAIL},
     "Telling": {"prompt": FAIL},
     "Growing": {"memory": FAIL},
-    "Fragile": {"no errors": FAIL},
+    "Fragile": {"no errors": FAIL, "memory": "-"},
     "Doubled": {"splits": FAIL},
     "Easy": {"random": NOTE, "hostile actions": FAIL, "expert": "-", "reward for winning": "-"},
     "Letters turn_reward.name=flawed_environments:Hourly": {"reward for winning": FAIL},
