@@ -12,18 +12,7 @@ import pytest
 from benchmarks.private_names import PRIVATE_NAMES, SHOWN
 
 ROOT = Path(__file__).parents[1]
-ROOMS = (
-    "train",
-    "experiments",
-    "config",
-    "verl_plugin",
-    "tasks",
-    "records",
-    "algorithms",
-    "rollouts",
-    "rewards",
-    "envs",
-)
+ROOMS = [file.parent.name for file in ROOT.glob("*/__init__.py") if file.parent.name != "assets"]
 OURS = {"turngrid", "__future__", "benchmarks"}
 # documented by Python, or an object of ours
 PUBLIC = {"os._exit", "options.key ="}
