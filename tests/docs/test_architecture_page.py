@@ -28,6 +28,7 @@ WRITTEN = {  # by whoever follows the page, or read in a run's folder or a repos
     },
     "repo_repair.md": {"tasks/skipped.json"},
     "reward.md": {"rewards/brisk.py", "conf/reward/brisk.yaml"},
+    "runs.md": {"tasks/skipped.json"},
     "slurm.md": {"conf/cluster/mine.yaml"},
     "swegym.md": {"tests/test_calc.py"},
 }
