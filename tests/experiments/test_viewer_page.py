@@ -22,6 +22,7 @@ from turngrid.experiments.viewer.sources import Shown, episode_files
 from turngrid.records.credit import Credit, Replayed, tokens_of, unpack_runs, write_credit
 from turngrid.records.files.json_lines import write_lines
 from turngrid.records.process.exit_codes import Refusal
+from turngrid.rollouts.episode import Outcome
 from turngrid.rollouts.row import to_rows
 from turngrid.rollouts.store import read_episodes, write_episodes
 
@@ -45,6 +46,12 @@ def unpacked(text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 # ---- what is shown
+
+
+def test_each_outcome_has_a_mark() -> None:
+    """The list, the filters and an episode's head read it; without one the page stops."""
+    marks = re.search(r"const OUTCOMES = {(.*?)^};", asset("colour.js"), re.DOTALL | re.MULTILINE)
+    assert marks and set(re.findall(r"^  (\w+): { mark", marks[1], re.MULTILINE)) == {*Outcome}
 
 
 def test_episodes_that_a_later_step_learned_from_again_say_so(run: Path) -> None:

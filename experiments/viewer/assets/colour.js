@@ -15,6 +15,7 @@ const COLOURS = {
 const OUTCOMES = {
   won: { mark: "\u2713", label: "won" },
   lost: { mark: "\u2717", label: "lost" },
+  drawn: { mark: "=", label: "drawn" },
   out_of_turns: { mark: "\u2026", label: "out of turns" },
   out_of_context: { mark: "\u25a4", label: "out of context" },
   error: { mark: "!", label: "error" },
