@@ -1,8 +1,8 @@
 """An extended run begins as a copy of the run that it extends, which stays as it is.
 
-The copy has the newest whole checkpoint, the SFT model, games, episodes, metrics, credit and
-attempts, but no results. Models and checkpoints are hard links if possible: no run writes to one
-again.
+The copy has the newest whole checkpoint, the SFT model, opponents from the policy's past, games,
+episodes, metrics, credit and attempts, but no results. Models and checkpoints are hard links if
+possible: no run writes to one again.
 """
 
 import os
@@ -47,7 +47,7 @@ def copy_run(source: Path, target: Path, evaluation: bool) -> int:
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(file, copy)
     saved = checkpoints.folder_of(rl.checkpoints, step)
-    for folder in (path for path in (saved, source / "sft" / "model") if path.exists()):
+    for folder in (path for path in (saved, source / "sft" / "model", rl.opponents) if path.exists()):
         shutil.copytree(folder, draft / folder.relative_to(source), copy_function=_link_or_copy)
     checkpoints.go_on_from(RlFolder(draft).checkpoints, step)
     draft.rename(target)

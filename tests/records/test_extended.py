@@ -1,0 +1,19 @@
+"""What the copy of a run has with which an extended run begins."""
+
+from pathlib import Path
+
+from turngrid.envs.utils.files import write_whole
+from turngrid.records.extended import copy_run
+from turngrid.records.files import checkpoints
+from turngrid.records.resume import RlFolder
+
+
+def test_opponents_from_the_past_are_there(tmp_path: Path) -> None:
+    """Any later step may draw one of them (``rollout_form.self_play.opponent=past``)."""
+    source, target = tmp_path / "run", tmp_path / "longer"
+    saved = checkpoints.folder_of(RlFolder(source).checkpoints, 2)
+    write_whole(saved / "actor" / "weights", "after step 2")
+    checkpoints.seal(saved)
+    write_whole(RlFolder(source).opponents / "000000.pt", "before RL")
+    assert copy_run(source, target, evaluation=False) == 2
+    assert (RlFolder(target).opponents / "000000.pt").read_text() == "before RL"
