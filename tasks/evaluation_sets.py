@@ -15,6 +15,8 @@ from turngrid.tasks.mixture import task_weights
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import list_games, read_tasks, task_file, what_to_set, write_tasks
 
+AGAINST = " against "  # between task and opponent
+
 
 @dataclass(frozen=True)
 class EvaluationSet:
@@ -50,7 +52,8 @@ class EvaluationSetting:
     @property
     def task(self) -> str:
         """The name in tables and records."""
-        return f"{self.evaluation_set.task} against {self.opponent}" if self.opponent else self.evaluation_set.task
+        task = self.evaluation_set.task
+        return f"{task}{AGAINST}{self.opponent}" if self.opponent else task
 
 
 def tested(run: Run) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from turngrid.experiments.sweep.definition import RESERVED, SCORE, SUCCESS, Sele
 from turngrid.records.stages import stage_name
 from turngrid.records.statistics import share_of_best
 from turngrid.rollouts.episode import Outcome
-from turngrid.tasks.evaluation_sets import label
+from turngrid.tasks.evaluation_sets import AGAINST, label
 
 BASE = "base"
 
@@ -150,7 +150,9 @@ def shares_of(run: ReportedRun, evaluation: EvaluationResult, measure: str = SUC
 
 def _lines(run: ReportedRun, evaluation: EvaluationResult) -> Sequence[Line]:
     """Return the episodes grouped by game; a mixture's file is filtered by task."""
-    name = label(run.settings.get("env.name", evaluation.env), evaluation.env, evaluation.task, evaluation.temperature)
+    task, _, opponent = evaluation.task.partition(AGAINST)
+    own = run.settings.get("env.name", evaluation.env)
+    name = label(own, evaluation.env, task, evaluation.temperature, opponent)
     first, labelled = (episodes_file(run.folder, evaluation.policy, folder) for folder in ("", name))
     if labelled.exists() or (evaluation.env, evaluation.task) == run.evaluation_sets[0]:
         return read(labelled if labelled.exists() else first)

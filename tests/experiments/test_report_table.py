@@ -5,19 +5,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from finished_run import ONE_OF_TWO
 from report_sweep import BASE, TASK, SweepMaker, wins
 
 from benchmarks import synthetic_runs as synthetic
-from turngrid.experiments.evaluation.result import RunResult
+from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, State
 from turngrid.experiments.report.cells import TableCell, table_cells, table_of, tables
 from turngrid.experiments.report.comparisons import Word
 from turngrid.experiments.report.contents import contents, html, markdown
 from turngrid.experiments.report.gather import Subject, subjects
-from turngrid.experiments.report.runs import read_run
+from turngrid.experiments.report.runs import ReportedRun, read_run
 from turngrid.experiments.report.samples import shares_of
 from turngrid.experiments.sweep import record
 from turngrid.experiments.sweep.definition import load, names, points
 from turngrid.experiments.sweep.record import Sweep, SweepRun
+from turngrid.records.files.json_lines import write_lines
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.statistics import mean_interval, wilson
 from turngrid.rollouts.store import write_episodes
@@ -63,6 +65,15 @@ def test_a_score_is_drawn_over_games_whatever_the_seeds(maker: SweepMaker) -> No
     file.write_text(file.read_text().replace('"mean_score": 0.5', '"mean_score": null'))
     unknown = cells(maker.subject(ROWS, {"scored": {"measure": "score"}}))["scored"]
     assert (unknown.estimate, unknown.why) == (None, "the best score of these games is not known")
+
+
+def test_matches_against_a_further_opponent_are_in_its_folder(tmp_path: Path) -> None:
+    about = {**ONE_OF_TWO, "out_of_reach": 0}
+    exact = EvaluationResult(policy="rl", env="two_player", task="TicTacToe-v0 against exact", **about)
+    lines = [{"task": f"two_player/TicTacToe-v0/{seed}", "outcome": end} for seed, end in ((1, "won"), (2, "drawn"))]
+    write_lines(tmp_path / "evaluation" / "TicTacToe-v0-exact-t0.4" / "rl.jsonl", lines)
+    run = ReportedRun(tmp_path, {}, 0, State.FINISHED, {"env.name": "two_player"})
+    assert shares_of(run, exact).tolist() == [1.0, 0.0]
 
 
 def test_published_figures_stand_beside(maker: SweepMaker) -> None:
