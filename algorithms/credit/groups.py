@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from turngrid.algorithms.credit.gigpo import LOSES_KL
 from turngrid.algorithms.filters.groups import equal_scores
 from turngrid.algorithms.pools import centred, compared, means, pools, sums
 from turngrid.algorithms.registry import base_of
@@ -64,6 +65,7 @@ class TreeQ(Method):
         _BRANCHES,
         excludes("credit", "tree", reason="both compare the same episodes", use="credit=[tree_q]"),
         Conflict(("before",), lambda _, names: bool({*names} - {"tree"}), "it replaces what they return"),
+        LOSES_KL,
     )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
@@ -105,6 +107,7 @@ class Pair(Method):
         ),
         FIRST,
         only("actor_rollout_ref.actor.ppo_epochs", 1, reason="a later update would need both episodes in one pass"),
+        LOSES_KL,
     )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
@@ -132,6 +135,7 @@ class Attempts(Method):
     conflicts = (
         Conflict(("several plays",), lambda _, are: not are, "an episode is one attempt", "rollout_form=attempts"),
         FIRST,
+        LOSES_KL,
     )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:

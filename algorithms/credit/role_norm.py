@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from turngrid.algorithms.credit.gigpo import LOSES_KL
 from turngrid.algorithms.pools import compared, pools
 from turngrid.algorithms.turns import Turns
 from turngrid.rewards.declared import FIRST, GROUPS, Conflict, Method, word
@@ -29,6 +30,7 @@ class RoleNorm(Method):
     conflicts = (
         Conflict(("roles",), lambda _, roles: not roles, "an episode has one role", "roles=[planner,actor]"),
         FIRST,
+        LOSES_KL,
     )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:

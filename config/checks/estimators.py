@@ -86,7 +86,8 @@ def bad_correction(run: Run) -> Iterator[str]:
     if not node.rollout_rs:
         return
     kind, bound, key = str(node.rollout_rs)[-2:], node.rollout_rs_threshold, f"{CORRECTION}.rollout_rs_threshold"
-    if bound is None or (isinstance(bound, str) and kind != "k1"):
+    inverted = kind == "k1" and isinstance(bound, float) and bound < 1  # verl takes 1 / bound as the lower one
+    if bound is None or inverted or (isinstance(bound, str) and kind != "k1"):
         reason = f"{node.rollout_rs} needs {'bounds of a ratio' if kind == 'k1' else 'one upper bound'}"
         yield f"{key}={bound}: {reason}; use {key}={BOUNDS[kind]}"
 

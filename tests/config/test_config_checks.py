@@ -167,6 +167,8 @@ curriculum=horizon budget=sft_only
     {CORRECTION}.rollout_is=token; use {CORRECTION}.bypass_mode=false or correction=token_tis
 {CORRECTION}.rollout_rs=seq_mean_k1
     {CORRECTION}.rollout_rs_threshold=None; use {CORRECTION}.rollout_rs_threshold=0.999_1.001
+correction=geometric {CORRECTION}.rollout_rs_threshold=0.99_1
+    {CORRECTION}.rollout_rs_threshold=0.991; use {CORRECTION}.rollout_rs_threshold=0.999_1.001
 correction=k3 {CORRECTION}.rollout_rs_threshold=0.9_1.1
     {CORRECTION}.rollout_rs_threshold=0.9_1.1; use {CORRECTION}.rollout_rs_threshold=0.01
 model.lora_alpha=32

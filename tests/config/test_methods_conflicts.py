@@ -201,6 +201,10 @@ algo=hgpo algorithm.use_kl_in_reward=true
     credit=hgpo and algorithm.use_kl_in_reward=true; use algorithm.use_kl_in_reward=false actor_rollout_ref.actor.use_kl_loss=true
 algo=graft algorithm.use_kl_in_reward=true
     credit=graft and algorithm.use_kl_in_reward=true; use algorithm.use_kl_in_reward=false actor_rollout_ref.actor.use_kl_loss=true
+algo=refuel algorithm.use_kl_in_reward=true
+    credit=pair and algorithm.use_kl_in_reward=true; use algorithm.use_kl_in_reward=false actor_rollout_ref.actor.use_kl_loss=true
+algo=dr_mas algorithm.use_kl_in_reward=true
+    credit=role_norm and algorithm.use_kl_in_reward=true; use algorithm.use_kl_in_reward=false actor_rollout_ref.actor.use_kl_loss=true
 env=repo_repair model=smollm2_135m algo=mt_grpo credit.mt_grpo.outcome=won
     credit=mt_grpo and env=repo_repair; use credit.mt_grpo.outcome=reward
 """
