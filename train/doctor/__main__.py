@@ -28,7 +28,7 @@ from turngrid.config import machine
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
-from turngrid.config.lora import adapter_parameters
+from turngrid.config.lora import LR_FACTOR, adapter_parameters
 from turngrid.config.precision import instructions
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.experiments.cost_estimate import amounts, estimate
@@ -135,8 +135,6 @@ def settings(config: DictConfig) -> dict[str, object]:
     """Return what the doctor sets: steps of one group, synchronously, with one update each."""
     devices = int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
     prompts = devices // gcd(devices, SAMPLES)
-    shape = shape_of(config.model.path)
-    trained = (adapter_parameters(config, shape) or shape.parameters) if shape else (MOVES / RATE) ** 2
     return {
         "budget": "rl_only",
         "budget.rl_steps": STEPS,
@@ -156,10 +154,21 @@ def settings(config: DictConfig) -> dict[str, object]:
         "algorithm.rollout_correction.bypass_mode": "false",
         f"{ACTOR}.ppo_mini_batch_size": prompts,
         f"{ACTOR}.ppo_epochs": 1,
-        f"{ACTOR}.optim.lr": f"{MOVES / sqrt(trained):.2g}",
+        f"{ACTOR}.optim.lr": f"{rate(config):.2g}",
         f"{ACTOR}.optim.lr_warmup_steps": 0,
         f"{ROLLOUT}.n": SAMPLES,
     }
+
+
+def rate(config: DictConfig) -> float:
+    """Return a learning rate at which an update moves log-probs by about ``MOVES``.
+
+    One half of an adapter's product is 0 at first, so its rate is larger, as in a run.
+    """
+    shape = shape_of(config.model.path)
+    adapter = adapter_parameters(config, shape) if shape else 0
+    full = MOVES / sqrt(adapter or shape.parameters) if shape else RATE
+    return LR_FACTOR * full if config.model.lora_rank else full
 
 
 def examine(config: DictConfig) -> int:
