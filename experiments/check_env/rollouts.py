@@ -145,7 +145,7 @@ async def openings(pool: EnvPool, tasks: Iterable[TaskRef]) -> dict[str, str]:
 async def memory_growth(pool: EnvPool, tasks: Sequence[TaskRef]) -> float:
     """Return the bytes by which the worker grows over ``RESETS`` short random episodes.
 
-    It plays the same ones before, so that caches are full.
+    The same episodes run once before, so that caches are full.
     """
     session = await pool.open()
     sizes = []
