@@ -40,7 +40,7 @@ def test_faults_by_their_names_and_no_other(
 
     (folder,) = (tmp_path / "runs").iterdir()
     seen, episodes = findings.read_steps(folder)
-    assert not list(findings.of_steps(seen[:1], FP32)) and seen[0].moved > 0.05
+    assert not list(findings.of_steps(seen[:1], FP32)) and seen[0].moved > 0.5
     tokens = sum(len(turn.action_ids) for episode in episodes[:8] for turn in episode.turns)
     assert set(seen[0].turn) == {0, 1} and len(seen[0].turn) == tokens
     tokenizer = AutoTokenizer.from_pretrained(TINY, chat_template=OTHER)
