@@ -18,17 +18,6 @@ PRIVATE_NAMES: dict[str, dict[str, str]] = {
     "envs/alfworld/env.py": {
         "sys.argv =": "The planner's translator replaces it, and we put it back. Until the translator leaves it alone",
     },
-    "envs/alfworld/text.py": {
-        name: (
-            "TextWorld's writer of ALFWorld's texts takes 70 ms a step, so we expand the grammar that it parses. "
-            "Until its writer is fast, or its parser has a public name"
-        )
-        for name in (
-            "textworld.envs.pddl.logic._parse_and_convert",
-            "textworld.envs.pddl.textgen._parse_and_convert",
-            "grammar._rules",
-        )
-    },
     "envs/bfcl/env.py": {
         "service._load_scenario": "BFCL's own evaluation calls it. Until its services take a scenario in public",
     },

@@ -19,6 +19,8 @@ from textworld.logic import Rule
 Arguments = tuple[str, ...]
 Facts = Mapping[str, set[Arguments]]
 Bindings = dict[str, str]  # placeholder -> object
+_GRAMMAR = re.compile(r'\bgrammar\s*::\s*"""(.*?)"""\s*;', re.DOTALL)  # a block of JSON
+_COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 _TASK = re.compile(r'(?<="rhs": ")Your task is to: (?:[^"\\]|\\.)*(?=")')
 _HARMLESS = (
     *(ast.Expression, ast.Name, ast.Load, ast.Attribute, ast.Constant),
@@ -66,13 +68,29 @@ def parse(source: str) -> Grammar:
 
 @functools.lru_cache(maxsize=8)
 def _parse(source: str) -> tuple[dict[str, list[Any]], dict[str, Any]]:
-    actions, grammar = logic._parse_and_convert(source, rule_name="pddlStart")
-    return dict(grammar._rules), dict(actions)
+    parts: dict[str, Any] = {}
+    for block in _GRAMMAR.findall(source):
+        parts |= json.loads(_COMMENT.sub("", block))
+    actions = logic.GameLogic(domain="", grammar=_GRAMMAR.sub("", source)).actions
+    return _Rules.parse(json.dumps(parts)).rules, actions
 
 
 @functools.lru_cache(maxsize=1024)
 def _symbols(template: str) -> tuple[Any, ...]:
-    return tuple(textgen._parse_and_convert(template, rule_name="symbols"))
+    (rule,) = _Rules.parse(json.dumps({"template": [{"rhs": template}]})).rules["template"]
+    return tuple(rule.rhs)
+
+
+class _Rules(textgen.ContextSensitiveGrammar):
+    """A grammar of TextWorld whose rules can be read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rules: dict[str, list[Any]] = {}
+
+    def add_rule(self, rule: Any) -> None:
+        super().add_rule(rule)
+        self.rules.setdefault(rule.lhs, []).append(rule)
 
 
 @functools.lru_cache(maxsize=1024)
