@@ -63,9 +63,6 @@ PRIVATE_NAMES: dict[str, dict[str, str]] = {
         ),
     },
     "verl_plugin/sft.py": {
-        "torch.multiprocessing._prctl_pr_set_pdeathsig": (
-            "A rank must end with its torchrun agent. Until torch has a public name for it"
-        ),
         "verl.trainer.sft_trainer.Tracking =": SHOWN,
     },
     "verl_plugin/training/dynamic_sampling.py": {

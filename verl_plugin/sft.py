@@ -9,7 +9,6 @@ torchrun, without Ray. On CPU the same seed gives bit-identical weights.
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import time
 from collections.abc import Mapping
@@ -19,12 +18,12 @@ from typing import Any
 import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf, open_dict
-from torch.multiprocessing import _prctl_pr_set_pdeathsig  # type: ignore[attr-defined]
 from torch.utils.data import ConcatDataset
 from torchdata.stateful_dataloader import StatefulDataLoader
 from verl.trainer import sft_trainer
 from verl.utils.distributed import destroy_global_process_group, initialize_global_process_group
 
+from turngrid.envs.utils.parent import die_with_parent
 from turngrid.rollouts.prompt_forms.registry import prompt_form
 from turngrid.tasks.early_experience import WORLD_MODEL
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
@@ -110,7 +109,7 @@ def keep_precision(model: Path) -> None:
 
 def main(config_file: Path) -> None:
     """Train, and write ``global_step_N/huggingface`` to the checkpoint folder."""
-    _prctl_pr_set_pdeathsig(signal.SIGKILL)  # under torchrun, a rank must not outlive a killed torchrun
+    die_with_parent()  # under torchrun, a rank must not outlive a killed torchrun
     config = OmegaConf.load(config_file)
     torch.manual_seed(config.run.seed)
     Tracking.run = config.run
