@@ -87,7 +87,9 @@ def _reflected(run: Run, pairs: Sequence[Pair]) -> list[Episode]:
         for (shown, other), thought in zip(pairs, thoughts, strict=True)
     ]
     if left_out := rows.count(None):
-        say(f"note: {left_out} of {len(rows)} reflections are left out: prompt={run.prompt} cannot express them")
+        form = run.config.prompt.name
+        other = "react" if form == "think_action" else "think_action"
+        say(f"note: prompt={form}: it cannot write {left_out} of {len(rows)} reflections; use prompt={other}")
     return [row for row in rows if row is not None]
 
 
