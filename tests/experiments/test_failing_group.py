@@ -7,7 +7,7 @@ from pathlib import Path
 import flaky_environment
 import pytest
 import small
-from wandb_log import read_runs
+from wandb_log import WandbRun
 
 from turngrid.experiments.evaluation.result import RunResult
 from turngrid.records.metrics import FAMILIES
@@ -42,12 +42,12 @@ def test_the_group_is_replaced_counted_and_not_charged(run: tuple[Path, str]):
 
 
 def test_trackers_are_told_of_each_step_and_of_each_model_that_is_evaluated(run: tuple[Path, str]):
-    (told,) = read_runs(run[0])
+    told = WandbRun(run[0])
     result, evaluation = RunResult.read(run[0]), told.stage("evaluation")
     for sent, line in zip(told.stage("rl"), small.lines(run[0] / "rl" / "metrics.jsonl"), strict=True):
         known = {name: value for name, value in line.items() if value is not None}
         assert known.items() <= sent.items() and {name.split("/")[0] for name in known} - {"step"} <= set(FAMILIES)
-    assert result is not None and told.group == told.name == run[0].name
+    assert result is not None and told.about["run_group"] == told.about["display_name"] == run[0].name
     assert [(line["policy"], line["step"]) for line in evaluation] == [("base", 0), ("rl", 1)]
     for line, stage in zip(evaluation, result.stages, strict=True):
         shown = [line[f"success/test/w2-o3-q4{bound}"] for bound in ("", "/low", "/high")]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig, OmegaConf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from wandb_log import WandbRun, read_runs
+from wandb_log import WandbRun
 
 from turngrid.config.base import ROOT
 from turngrid.records.provenance import Attempt
@@ -118,14 +118,13 @@ def killed_and_resumed(config: DictConfig, root: Path) -> Path:
 @pytest.fixture(scope="module")
 def offline(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, WandbRun]:
     folder = killed_and_resumed(settings(), tmp_path_factory.mktemp("runs"))
-    (found,) = read_runs(folder)
-    return folder, found
+    return folder, WandbRun(folder)
 
 
 def test_a_killed_run_goes_on_under_its_id_with_each_step_once(offline: tuple[Path, WandbRun]) -> None:
     folder, run = offline
-    assert len(run.folders) == 2
-    assert run.id == tracked(Run(settings(), folder), "rl").id
+    assert len(run.attempts) == 2
+    assert run.about["run_id"] == tracked(Run(settings(), folder), "rl").id
     assert [line["_step"] for line in run.history] == [1, 2, 3, 4, 5]
     assert [line["rollout/attempt"] for line in run.history] == [1, 1, 3, 3, 3]  # no step of what was discarded
     assert [line["success/train"] for line in run.history] == [0.1, 0.2, 0.3, 0.4, 0.5]
@@ -137,13 +136,13 @@ def test_a_killed_run_goes_on_under_its_id_with_each_step_once(offline: tuple[Pa
 def test_it_carries_what_a_user_looks_for(offline: tuple[Path, WandbRun]) -> None:
     """And nothing of the environment that the process was started in."""
     folder, run = offline
-    assert (run.project, run.group, run.name) == ("turngrid", "a-sweep", "seed=3")
-    assert run.tags == tracked(Run(settings(), folder), "rl").tags
+    assert [run.about[key] for key in ("project", "run_group", "display_name")] == ["turngrid", "a-sweep", "seed=3"]
+    assert run.about["tags"] == tracked(Run(settings(), folder), "rl").tags
     assert run.config["curriculum"] == {"name": "horizon", "horizon": {"1": 2, "4": 5}}
     assert run.config["env"] == {"name": "textworld", "task": "w2-o3-q4"}
-    assert run.config["run"] == {"id": run.id, "folder": folder.name}
+    assert run.config["run"] == {"id": run.about["run_id"], "folder": folder.name}
     assert run.config["provenance"]["versions"]["verl"] == "0.9.1"
-    assert "foreign" not in json.dumps([run.tags, run.config])
+    assert "foreign" not in json.dumps([run.about["tags"], run.config])
 
 
 def test_the_stages_are_one_run_each_over_its_own_steps(config: DictConfig, tmp_path: Path) -> None:
@@ -157,7 +156,7 @@ def test_the_stages_are_one_run_each_over_its_own_steps(config: DictConfig, tmp_
         config.tracking.name = "wandb_offline"
         log(config, run, (3, 3), kept=3)
         log(config, run, (0, 1), kept=1, stage="evaluation")
-        (found,) = read_runs(run)
+        found = WandbRun(run)
     assert [line["_step"] for line in found.history] == [4, 5, 6, 7, 8]
     assert [line["step"] for line in found.stage("rl")] == [1, 2, 3]
     assert [line["step"] for line in found.stage("evaluation")] == [0, 1]
