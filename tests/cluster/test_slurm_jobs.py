@@ -15,6 +15,8 @@ from cheap_jobs import TINY, front_door, launched, python, settings
 from finished_run import finished
 from small_slurm import SmallSlurm
 
+from turngrid.config.compose import compose
+from turngrid.records.run_folder import run_name
 from turngrid.train.app import main
 from turngrid.train.launch.slurm import Jobs, wait
 
@@ -78,9 +80,13 @@ def fates(slurm: SmallSlurm, cheap: tuple[Path, Jobs]) -> Fates:
 
 
 def test_several_runs_are_one_array_and_the_launch_names_those_that_failed(slurm: SmallSlurm, tmp_path: Path) -> None:
-    """Two are refused in their jobs, since they lack a critic; grpo is a finished run."""
-    shared = ("critic.enable=false", "output_dir=runs", "cluster=slurm")
+    """Two fail in their jobs: a file is where a stage needs a folder. grpo is a finished run."""
+    shared = ("output_dir=runs", "cluster=slurm")
     finished(tmp_path / "runs", [*TINY, "algo=grpo", *shared])
+    for algo in ("ppo", "vapo"):
+        folder = tmp_path / "runs" / run_name(compose([*TINY, f"algo={algo}", *shared]))
+        folder.mkdir()
+        (folder / "tasks").write_text("a file")
     launch = front_door("-m", "algo=ppo,grpo,vapo", *TINY, *shared, cwd=tmp_path)
     _, err = launch.communicate(timeout=400)
     assert launch.returncode == 1, err
@@ -91,8 +97,8 @@ def test_several_runs_are_one_array_and_the_launch_names_those_that_failed(slurm
     failed = [line for line in err.splitlines() if line.startswith("turngrid: failed: ")]
     assert [line.split("(")[0].split()[2] for line in failed] == ["algo=ppo", "algo=vapo"]
     for line in failed:
-        assert "failed with exit code 2" in line
-        assert "learns from a critic" in Path(line.split("; ")[1].rstrip(")")).read_text()
+        assert "failed with exit code 1" in line
+        assert "FileExistsError" in Path(line.split("; ")[1].rstrip(")")).read_text()
 
 
 @pytest.mark.slow  # what Ctrl-C does to runs on this machine is tested in test_launching.py

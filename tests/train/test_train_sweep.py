@@ -109,7 +109,7 @@ def test_a_grid_is_listed_too(tmp_path: Path, capfd: pytest.CaptureFixture[str])
     out = capfd.readouterr().out
     assert all(f"algo={algo} seed={seed} " in out for algo in ("grpo", "rloo") for seed in (0, 1))
     assert "4 runs: 4 not started" in out and "to run: 1,024 RL episodes" in out and "budget.rl_steps" not in out
-    assert main([*words, "dry_run=true", "actor_rollout_ref.rollout.n=1"]) == 2
+    assert main([*words, "actor_rollout_ref.rollout.n=1"]) == 2
     assert "compares the samples of a prompt" in capfd.readouterr().err
     scores = ["turn_reward.name=sparse,turngrid.rewards.scores:Dense", f"output_dir={tmp_path / 'runs'}"]
     assert main(["-m", *scores, "dry_run=true"]) == 0

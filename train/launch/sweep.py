@@ -12,7 +12,6 @@ from omegaconf import DictConfig
 from tqdm import tqdm
 
 from turngrid.config.checks.check import check
-from turngrid.config.checks.model import unusable_folders
 from turngrid.config.compose import Composer, composer
 from turngrid.config.errors import ConfigError
 from turngrid.config.overrides import parse, quoted, typed
@@ -31,7 +30,6 @@ from turngrid.experiments.sweep.definition import (
 from turngrid.experiments.sweep.record import Sweep
 from turngrid.records.process.exit_codes import Refusal, say
 from turngrid.records.run_folder import outside_identity, run_name
-from turngrid.tasks.run import Run
 from turngrid.train.launch.one_run import WATCHED
 
 DEFAULT_SCALE = "laptop"
@@ -69,7 +67,7 @@ class Launch:
 
 
 def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> Launch:
-    """Expand a sweep or a grid, and compose each run. Runs of a sweep are checked too.
+    """Expand a sweep or a grid, and compose and check each run.
 
     Raises:
         Refusal: there is no such sweep or scale.
@@ -92,7 +90,7 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     if definition.suite is not None:
         chosen_points = playable(chosen_points)
     with composer(config_dir) as composed:
-        configs = compose_runs(composed, chosen_points, checked=bool(name) or flags["dry_run"])
+        configs = compose_runs(composed, chosen_points)
     changed = _of_identity([*single, *several])
     group = Path(name).stem or _grid_name(axes, changed)
     named = group if name or len(whole) > 1 else ""  # one run has its own name in trackers
@@ -144,8 +142,8 @@ def playable(points: Sequence[SweepRun]) -> list[SweepRun]:
     return [point for point, reason in zip(points, reasons, strict=True) if not reason]
 
 
-def compose_runs(composed: Composer, runs: Sequence[SweepRun], checked: bool) -> list[DictConfig]:
-    """Return the configs of all runs. All are composed first, so that a typo starts none.
+def compose_runs(composed: Composer, runs: Sequence[SweepRun]) -> list[DictConfig]:
+    """Return the configs of all runs. All are composed and checked first: a typo starts none.
 
     Raises:
         ConfigError: a run is refused; if there are several, the message begins with its label.
@@ -154,10 +152,7 @@ def compose_runs(composed: Composer, runs: Sequence[SweepRun], checked: bool) ->
     for run in tqdm(runs, "composing", leave=False, disable=not sys.stderr.isatty()):
         try:
             configs.append(composed(run.overrides))
-            for problem in unusable_folders(Run(configs[-1])):
-                raise ConfigError(problem)
-            if checked:
-                check(configs[-1])
+            check(configs[-1])
         except ConfigError as error:
             raise ConfigError(f"{run.label}: {error}" if len(runs) > 1 else str(error)) from error
     return configs
