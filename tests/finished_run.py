@@ -1,5 +1,4 @@
-"""A run's folder as it is after its last stage, for tests that need a finished run and not what it
-found."""
+"""A run's folder as it is after its last stage, for tests that need any finished run."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -63,8 +63,7 @@ def form_of(name: str, **changes: Any) -> PromptForm:
 
 
 def filled(nodes: dict[str, Any]) -> dict[str, Any]:
-    """Return nodes of slots in which our methods have the settings of their files beside those
-    given."""
+    """Return nodes of slots: our methods with their files' settings, beside those given."""
 
     def settings(slot: str, name: str, given: dict[str, Any] | None) -> dict[str, Any]:
         return usual(slot, name, **(given or {})) if name in SLOTS[slot] else given or {}

@@ -43,8 +43,7 @@ def rows(dead: int = 0, seed: int = 0) -> DataProto:
 
 
 def dummies(name: str, like: Tensor, count: int) -> Tensor:
-    """verl zeroes a dummy row's mask and rewards; the models' outputs on it are whatever they
-    are."""
+    """verl zeroes a dummy row's mask and rewards; the models' outputs on it are arbitrary."""
     filled = 0 if name in ("response_mask", "token_level_scores", "token_level_rewards") else 3
     return like.new_full((count, like.shape[1]), filled)
 

@@ -36,8 +36,7 @@ WIDE = [[1.19626, 1.09141], [-0.86984, -1.05858, -0.84887], [-0.90130, -0.84887]
 
 
 def gained(**changes: Any) -> Turns:
-    """Group P, each of whose answers but the first is so much likelier than after a masked
-    observation."""
+    """Group P, whose answers but the first are so much likelier than after a masked observation."""
     turns = example_x(paths=P)
     masked = by_turns(turns, {name: [torch.nan, *(-1 - gain for gain in own)] for name, own in GAINS.items()})
     spread_masked, old = turns.spread(masked), torch.full(turns.place.shape, -1.0)

@@ -66,11 +66,7 @@ def parts_of(found: Estimate, turns: Turns) -> list[list[float]]:
 
 @pytest.mark.parametrize(
     ("last", "outcome", "bootstrap", "wanted"),
-    [
-        (1.0, "won", True, WON),
-        (0.0, "out_of_turns", False, CUT_OFF),
-        (0.0, "out_of_turns", True, WITH_BOOTSTRAP),
-    ],
+    [(1.0, "won", True, WON), (0.0, "out_of_turns", False, CUT_OFF), (0.0, "out_of_turns", True, WITH_BOOTSTRAP)],
 )
 def test_hiper(last: float, outcome: str, bootstrap: bool, wanted: tuple[list[float], ...]) -> None:
     estimator = method("algo", "hiper", norm_adv=False, bootstrap_truncated=bootstrap, **FACTORS)

@@ -154,8 +154,7 @@ def test_the_policy_writes_about_the_best_and_the_worst(chosen: Made) -> None:
 
 
 def test_state_and_clusters_of_a_group(chosen: Made) -> None:
-    """What is looked up stays what it was; states of a group are the same clusters, new ones in a
-    copy."""
+    """What is looked up stays; states of a group are the same clusters, new ones in a copy."""
     library = chosen("similarity=0.75", *NOW)
     library.offer(1, [episode(0.0, ("abcd", "wait"))])
     again = chosen("similarity=0.75", *NOW)

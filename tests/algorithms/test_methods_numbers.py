@@ -1,5 +1,4 @@
-"""Each method against numbers worked out by hand, and by its authors' code where that was to be
-had."""
+"""Each method against numbers worked out by hand, and by its authors' code where there is any."""
 
 from dataclasses import dataclass, field
 
@@ -113,8 +112,7 @@ def test_step_clip_bounds_what_a_bad_turn_costs() -> None:
 
 
 def test_aepo_clip_costs_what_ppos_does_and_keeps_a_gradient_above_the_clip() -> None:
-    """Ratios e^2 and e^-2 with A = 1, and e^2, e^-2 with A = -1; PPO's gradients are 0, -e^-2, 0,
-    0."""
+    """Ratios e^2, e^-2 with A = 1, then with A = -1; PPO's gradients are 0, -e^-2, 0, 0."""
     ratios, mask = torch.tensor([[2.0, -2.0, 2.0, -2.0]]), torch.ones(1, 4).long()
     advantages, now = torch.tensor([[1.0, 1, -1, -1]]), ratios.clone().requires_grad_()
     losses, metrics = AepoClip(low=0.2, high=0.3, dual=3.0)(ratios * 0, now, advantages, mask, turn_ids(mask))

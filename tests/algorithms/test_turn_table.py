@@ -1,5 +1,4 @@
-"""The turn table: the same from one row an episode and from several, and dead rows are not in
-it."""
+"""The turn table: the same from one row an episode and from several, without dead rows."""
 
 from dataclasses import fields
 

@@ -51,8 +51,7 @@ def test_the_end_of_a_game_and_rewards_above_0_are_as_published(outcome: str) ->
 
 
 def test_hgpo_counts_them_too() -> None:
-    """By one state -.3 -.3 -.3 0, by two -.3 -.3, which are equal: the mean of all returns is
-    -.225."""
+    """By one state -.3 -.3 -.3 0, by two -.3 -.3, which are equal: the mean return is -.225."""
     found = credit_of(as_shipped(Hgpo, gamma=1.0, std=False, history=1), table(CUT, ENDED))
     assert found == [pytest.approx([-0.075] * 3, abs=1e-6), pytest.approx([0.225], abs=1e-6)]
     published = credit_of(as_shipped(Hgpo, gamma=1.0, std=False, history=1, costs_go_on=False), table(CUT, ENDED))

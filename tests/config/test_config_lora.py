@@ -39,10 +39,7 @@ def of_rl(config: DictConfig) -> DictConfig:
 
 @pytest.mark.parametrize(
     ("words", "full"),
-    [
-        (["model=tiny"], (4e-4, 1e-4)),
-        (["model=qwen2.5_7b", "algo=ppo", "cluster=gpu1"], (5e-7, 1e-6)),
-    ],
+    [(["model=tiny"], (4e-4, 1e-4)), (["model=qwen2.5_7b", "algo=ppo", "cluster=gpu1"], (5e-7, 1e-6))],
 )
 def test_learning_rates_are_ten_times_those_of_full_training(
     composed: Composer, words: list[str], full: tuple[float, float]

@@ -52,12 +52,7 @@ def test_an_answer_has_room_for_its_thought() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "tokens"),
-    [
-        ("", 384),
-        ("prompt=react", 12 * 96),
-        ("prompt=react model=qwen2.5_0.5b", 3072 - 3 * 512),
-    ],
+    ("words", "tokens"), [("", 384), ("prompt=react", 12 * 96), ("prompt=react model=qwen2.5_0.5b", 3072 - 3 * 512)]
 )
 def test_a_row_that_is_summed_up_has_room_for_answers_and_leaves_some(words: str, tokens: int) -> None:
     """By default: 12 answers, at least 384 tokens, at most what leaves room for three answers."""

@@ -1,5 +1,4 @@
-"""The docs' examples, run where the tests run: a process for each would spend its time on
-imports."""
+"""The docs' examples, run in the tests' process: one for each would only import."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""docs/credit_quality.md: its figures are those of the committed results, and what it names
-exists."""
+"""docs/credit_quality.md: its figures are those of the results, and what it names exists."""
 
 import json
 import math

@@ -55,8 +55,7 @@ def put_file(root: Path, folder: str, task: TaskRef, data: Mapping[str, Any], nu
 
 
 def old(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The same game as json_2.1.1 has it: what alfworld's migration to 2.1.2 changed, changed
-    back."""
+    """The same game as json_2.1.1 has it: what alfworld's migration changed, changed back."""
     domain, help_action = data["pddl_domain"].split("(:action help", 1)
     grammar = data["grammar"].split("\naction help {", 1)[0]
     for new, before in (
@@ -71,6 +70,5 @@ def old(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def migrated(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The same game as json_2.1.2 has it, whose ``help`` is no rule of the grammar but its text
-    itself."""
+    """The same game as json_2.1.2 has it, whose ``help`` is its text itself, not a rule."""
     return {**data, "grammar": data["grammar"].split("\naction help {", 1)[0] + PATCHED_HELP}

@@ -40,12 +40,7 @@ def row(**changes: Any) -> dict[str, Any]:
         "PASS_TO_PASS": json.dumps(["tests/test_calc.py::test_add_none", "tests/test_calc.py::test_mul"]),
         "patch": GOLD,
         "test_patch": "",
-        "files": {
-            "README.md": "# Shop\n",
-            "shop/__init__.py": "",
-            "shop/calc.py": WRONG,
-            "tests/test_calc.py": TESTS,
-        },
+        "files": {"README.md": "# Shop\n", "shop/__init__.py": "", "shop/calc.py": WRONG, "tests/test_calc.py": TESTS},
         **changes,
     }
 

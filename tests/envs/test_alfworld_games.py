@@ -111,8 +111,7 @@ def test_light_needs_the_thing_in_hand_and_the_lamp_where_one_stands():
 
 @pytest.mark.parametrize("kind", TYPES)
 def test_all_conditions_hold_exactly_where_the_engine_says_won(games, kind):
-    """Along random play around the plan, on the real engine: the count needs no help from the
-    outcome."""
+    """Along random play around the plan, on the real engine: the outcome is not needed."""
     data, task, rng = content(games[kind]), games[kind], random.Random(kind)
     asked = goal.wanted(task.goal)
     assert asked.task_type == kind

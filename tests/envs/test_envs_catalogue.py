@@ -39,8 +39,7 @@ def run_script(script, *arguments):
 
 
 def test_the_first_accepted_seeds_are_listed_whatever_the_workers(fragile, tmp_path):
-    """Also inside a running event loop, as in a longer list, and without a process once they are
-    made."""
+    """Also inside a running event loop, as in a longer list, and, once made, without a process."""
 
     async def listing(count):
         return fragile.listings("fast", {"test": count}, workers=1, progress=False)["test"]

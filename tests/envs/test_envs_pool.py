@@ -1,5 +1,4 @@
-"""Many games on a few processes: who hears of it when one of them hangs, dies or talks out of
-turn."""
+"""Many games on a few processes: who hears of it when one hangs, dies or talks out of turn."""
 
 import argparse
 import asyncio

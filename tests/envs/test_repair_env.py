@@ -212,10 +212,7 @@ def test_the_expert_plan_wins(tmp_path):
         ({"FAIL_TO_PASS": ["tests/test_calc.py::test_mul"]}, "1 of 1 FAIL_TO_PASS tests pass before the repair"),
         ({"PASS_TO_PASS": ["tests/test_calc.py::test_add"]}, "1 of 1 PASS_TO_PASS tests fail before the repair"),
         ({"files": {"a.py": ""}}, "no tests: the repository has none of the tests that it names"),
-        (
-            {"patch": GOLD.replace("    return a - b", "    return b")},
-            "the hunk at line 2 of .* does not fit",
-        ),
+        ({"patch": GOLD.replace("    return a - b", "    return b")}, "the hunk at line 2 of .* does not fit"),
         ({"files": {}}, "carries no files"),
     ],
 )

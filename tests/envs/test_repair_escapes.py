@@ -1,5 +1,4 @@
-"""What an agent may write into a repository to be paid without a repair, and what each try is
-answered."""
+"""What an agent may write to be paid without a repair, and what each try is answered."""
 
 from dataclasses import replace
 

@@ -10,13 +10,7 @@ from finished_run import ONE_OF_TWO
 
 from turngrid.envs.types import TaskRef
 from turngrid.experiments.evaluation.ratings import fitted, rated, ratings_of
-from turngrid.experiments.evaluation.result import (
-    EvaluationResult,
-    RunResult,
-    StageResult,
-    evaluations_of,
-    results_of,
-)
+from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, StageResult, evaluations_of, results_of
 from turngrid.experiments.evaluation.tables import (
     comparisons_table,
     manner_table,

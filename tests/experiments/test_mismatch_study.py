@@ -12,16 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from benchmarks.mismatch.__main__ import CHOSEN, Options, chosen, main
 from benchmarks.mismatch.corrected import Correction, Rows
-from benchmarks.mismatch.game import (
-    CONTEXTS,
-    INPUTS,
-    LENGTH,
-    VOCABULARY,
-    Game,
-    beginners,
-    commanded,
-    log_probs,
-)
+from benchmarks.mismatch.game import CONTEXTS, INPUTS, LENGTH, VOCABULARY, Game, beginners, commanded, log_probs
 from benchmarks.mismatch.results import Figures, advice, biases, cells, compared, figures, line, read, whole
 from benchmarks.mismatch.samplers import HEALTHY, SAMPLERS, quantised
 from benchmarks.mismatch.study import Cell, Size, rated, sampled, step_gradients

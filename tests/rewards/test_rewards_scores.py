@@ -136,8 +136,7 @@ def test_an_answer_that_is_no_score_is_an_error(server, text):
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [(200, '{"choices": []}'), (200, "[1]"), (200, "not json"), (200, b'"\xe9"'), (500, ""), (307, "")],
+    "answer", [(200, '{"choices": []}'), (200, "[1]"), (200, "not json"), (200, b'"\xe9"'), (500, ""), (307, "")]
 )
 def test_a_broken_judge_is_an_error_that_names_the_setting(server, answer):
     server.answers = [answer]

@@ -89,8 +89,7 @@ def test_the_longest_window_counts_and_observations_need_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sums", "wanted"),
-    [((1, 0.5, 0.8), 2.3), ((0, 0.5, 0.8), 0), ((1, 0.1, 0.8), 1.1), ((0.5, 0.3, 0.2), 1.0)],
+    ("sums", "wanted"), [((1, 0.5, 0.8), 2.3), ((0, 0.5, 0.8), 0), ((1, 0.1, 0.8), 1.1), ((0.5, 0.3, 0.2), 1.0)]
 )
 def test_a_lesser_reward_waits_for_the_greater_ones(sums: tuple[float, ...], wanted: float) -> None:
     levels = [Level("a", 0.5), Level("b", 0.3), Level("c")]
@@ -132,8 +131,7 @@ def test_levels_that_gate_nothing_are_refused(levels: list[dict[str, Any]], mess
 
 
 def marks(view: RewardView) -> dict[str, list[float]]:
-    """Somebody's own: marks the first turn under a name of its own, which the next transform
-    reads."""
+    """Somebody's own: marks the first turn under its own name, which the next transform reads."""
     return {"first": [1.0] + [0.0] * (len(view.episode.turns) - 1)}
 
 

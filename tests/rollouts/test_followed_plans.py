@@ -43,8 +43,7 @@ def test_the_expert_matches_its_plan(play: Play, game: TaskRef) -> None:
 
 
 def test_a_patch_takes_the_answers_place_and_the_plan_goes_on(play: Play, game: TaskRef) -> None:
-    """The policy sees the expert's observations, its own answers and, where it was wrong, the
-    expert's."""
+    """The policy sees the expert's observations, its answers and, where wrong, the expert's."""
     plan = game.expert_plan
     policy = Says(plan[0], WRONG, *plan[2:])
     episode = play(policy, as_shipped(SemiOnline))

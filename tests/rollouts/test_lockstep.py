@@ -119,10 +119,6 @@ async def rounds_of(wanted: dict[str, list[int]], seed: int) -> list[list[str]]:
 
 async def test_a_round_is_one_batch_of_all_groups_that_play_it_whoever_was_first() -> None:
     wanted = {"b": [2, 1, 1], "a": [1], "c": [2, 2]}
-    expected = [
-        ["b.0.0", "b.0.1", "a.0.0", "c.0.0", "c.0.1"],
-        ["b.1.0", "c.1.0", "c.1.1"],
-        ["b.2.0"],
-    ]
+    expected = [["b.0.0", "b.0.1", "a.0.0", "c.0.0", "c.0.1"], ["b.1.0", "c.1.0", "c.1.1"], ["b.2.0"]]
     for seed in range(5):
         assert await rounds_of(wanted, seed) == expected

@@ -96,8 +96,7 @@ class Points:
 
 
 @pytest.mark.parametrize(
-    ("prefix", "own", "score"),
-    [(("1",), "2", 0.75), (("1", "1"), "-1", 0.25), ((), "-3", 0.0), (("1",), "9", 1.0)],
+    ("prefix", "own", "score"), [(("1",), "2", 0.75), (("1", "1"), "-1", 0.25), ((), "-3", 0.0), (("1",), "9", 1.0)]
 )
 def test_the_score_counts_replayed_turns_and_lies_between_0_and_1(
     game: TaskRef, prefix: tuple[str, ...], own: str, score: float

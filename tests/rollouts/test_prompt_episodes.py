@@ -81,8 +81,7 @@ def test_a_replayed_answer_shows_what_it_said_or_no_later_action(play: Any, game
 
 @pytest.mark.parametrize("history", [None, 1])
 def test_admissible_actions_are_listed_in_every_message(ask: Any, game: TaskRef, history: int | None) -> None:
-    """And in none where that was not asked for; after an answer that no action could be read from,
-    too."""
+    """And in none where that was not asked for, even after an answer without an action."""
     form = form_of("react", admissible=True, history=history)
     answers = [form.write(action, "so") for action in game.expert_plan]
     episode, sent = ask(["what?", *answers], game, form)

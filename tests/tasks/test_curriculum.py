@@ -1,5 +1,4 @@
-"""Schedules by hand-worked numbers; a run that goes on from any step draws the games of an unbroken
-one."""
+"""Schedules by numbers worked by hand; a resumed run draws the games of an unbroken one."""
 
 import json
 from collections import Counter
@@ -139,8 +138,7 @@ def games_of(*games: int, size: int) -> Draws:
 
 
 def test_solved_games_leave_at_the_end_of_an_epoch() -> None:
-    """Six games, two a step: 8 of 9 samples are too few, 9 of 10 are not; those that left never
-    return."""
+    """Six games, two a step: 8 of 9 samples are too few, 9 of 10 are not; none returns."""
     draws = games_of(*range(6), size=2)
     first = epochs(draws, range(1, 4), {0: 0.9, 1: 8 / 9, 2: 1.0})
     assert in_order(first) == list(range(6)) and not draws.left

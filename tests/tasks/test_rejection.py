@@ -73,8 +73,7 @@ def test_no_game_has_two_before_every_game_has_one() -> None:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run's folder as far as it is read: its training episodes, and which model they came
-    from."""
+    """A run's folder as far as it is read: training episodes, and the model that they came from."""
     folder = tmp_path / "some run"
     write_episodes(folder / "rl" / "episodes" / "000001.jsonl", PLAYED[:4])
     write_episodes(folder / "rl" / "episodes" / "000002.jsonl", PLAYED[4:])

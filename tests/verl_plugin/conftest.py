@@ -81,8 +81,7 @@ def _handed_on(name: str) -> bool:
 
 
 def _has(item: pytest.Item, name: str) -> bool:
-    """Some test of this one's file has Ray and the fixture. (Another file calls something else a
-    queue.)"""
+    """Some test of this one's file has Ray and the fixture; other files have other queues."""
     names = (set(getattr(one, "fixturenames", ())) for one in item.session.items if one.path == item.path)
     return any({name, "ray_session"} <= found for found in names)
 

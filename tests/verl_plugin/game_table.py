@@ -39,8 +39,7 @@ class Recording:
 
 @dataclass
 class Says:
-    """A server that samples these texts, the one after the other, cut off at the limit like any
-    other."""
+    """A server that samples these texts in turn, cut off at the limit like any other."""
 
     codec: TokenCodec
     texts: list[str]

@@ -70,8 +70,7 @@ class Answer:
 
 
 class Played:
-    """Stands where verl keeps its replay buffer: the next prompts' episodes, which are in the
-    queue."""
+    """Stands for verl's replay buffer: the next prompts' episodes, which are in the queue."""
 
     def __init__(self, samples: int, windows: int) -> None:
         self._samples, self._windows, self._prompts = samples, windows, 0

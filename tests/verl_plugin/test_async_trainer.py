@@ -104,9 +104,7 @@ def test_what_was_dropped_is_handed_out_again(trainer: ColocateAsyncTrainer, que
     assert trainer._add_prompts_to_generate(1) == 0
 
 
-def test_a_step_takes_the_groups_of_its_rows_whenever_they_were_played(
-    trainer: ColocateAsyncTrainer,
-) -> None:
+def test_a_step_takes_the_groups_of_its_rows_whenever_they_were_played(trainer: ColocateAsyncTrainer) -> None:
     for group in ("000001-0002", "000002-0000", "000002-0001"):
         write_episodes(trainer.groups.file(group), [])
     keys = ["000002-0000_1_0", "000001-0002_0_0", "000002-0000_0_0", "000001-0002_1_0"]

@@ -1,5 +1,4 @@
-"""Contexts: how they are made of a real episode's tokens, and the trainer's pass that scores
-them."""
+"""Contexts: how they are made of an episode's tokens, and the pass that scores them."""
 
 import asyncio
 import math

@@ -75,8 +75,7 @@ def with_advantages(batch: TensorDict, advantages: list[float], left_out: str = 
 
 
 def policy_gradient(model_output: dict[str, Any], data: TensorDict, dp_group: Any = None) -> tuple[torch.Tensor, dict]:
-    """Minus the advantage-weighted log-probs of the action tokens, over all tokens of the
-    mini-batch."""
+    """Minus the advantage-weighted log-probs of action tokens, over all of the mini-batch."""
     rows = zip(model_output["log_probs"].unbind(), data["advantages"].unbind(), strict=True)
     total = sum((logprobs[-len(weights) - 1 : -1] * weights).sum() for logprobs, weights in rows)
     return -total / data["batch_num_tokens"], {"rows": len(data)}
@@ -90,8 +89,7 @@ def value_error(model_output: dict[str, Any], data: TensorDict, dp_group: Any = 
 def gradient(
     engine: Any, batch: TensorDict, loss: Any = policy_gradient, verls: bool = False
 ) -> tuple[torch.Tensor, list[int]]:
-    """The gradient of all weights, and how many rows each pass had; ``verls``: in verl's own
-    passes."""
+    """The gradient of all weights, and each pass's number of rows; ``verls``: in verl's passes."""
     kind = FSDPEngine if verls else type(engine)
     engine.optimizer_zero_grad()
     with engine.train_mode():

@@ -1,5 +1,4 @@
-"""The generator against transformers' own generate, teacher forcing and distributions worked by
-hand."""
+"""The generator against transformers' generate, teacher forcing, and distributions by hand."""
 
 import gc
 import random
@@ -24,12 +23,7 @@ from transformers import (
 
 from turngrid.verl_plugin.servers.transformers_server import packing
 from turngrid.verl_plugin.servers.transformers_server.forward import LlamaForward, ModuleForward
-from turngrid.verl_plugin.servers.transformers_server.generator import (
-    Generator,
-    RequestTooLong,
-    Sample,
-    SampleRequest,
-)
+from turngrid.verl_plugin.servers.transformers_server.generator import Generator, RequestTooLong, Sample, SampleRequest
 from turngrid.verl_plugin.servers.transformers_server.key_values import BLOCK
 
 PAD, VOCABULARY = 0, 97

@@ -1,5 +1,4 @@
-"""LoRA in verl's FSDP2 engine: adapters, what leaves the engine, what it saves, and what it goes on
-from."""
+"""LoRA in verl's FSDP2 engine: adapters, what leaves the engine, what it saves and loads."""
 
 from pathlib import Path
 from typing import Any

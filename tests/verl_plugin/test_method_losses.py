@@ -47,8 +47,7 @@ def actor_of(node: Any, mode: str) -> Any:
 
 @dataclass
 class Rows:
-    """Of an update: what a model gives for them, with gradients, and what verl's engines are
-    given."""
+    """Of an update: a model's outputs, with gradients, and what verl's engines are given."""
 
     log_probs: list[Tensor]
     entropy: list[Tensor]
@@ -166,8 +165,7 @@ WORDS = {
 
 @pytest.mark.parametrize("words", WORDS)
 def test_words_for_losses(words: str) -> None:
-    """Row 3 of the example is dead: it is not in the batch, and the seq-mean modes divide by two
-    rows."""
+    """Row 3 of the example is dead and not in the batch; the seq-mean modes divide by two rows."""
     chosen = [word.replace("actor.", "actor_rollout_ref.actor.", 1) for word in words.split()]
     config = composed(Path(), *chosen)
     rows = rows_of(RATIOS[:2], MASKS[:2], ADVANTAGES[:2])

@@ -86,8 +86,7 @@ def test_a_critic_of_first_tokens_learns_from_no_muted_turn(queue: None) -> None
 
 
 def test_the_kl_of_a_turns_tokens_is_part_of_its_reward(queue: None) -> None:
-    """Every log-probability is .1 above the reference's, so a turn of n tokens earns .001 x .1 x n
-    less."""
+    """All log-probs are .1 above the reference's: a turn of n tokens earns .001 x .1 x n less."""
     made, batch = with_kl("kl", "algo=turn_ppo", "algo.lam=0", "algo.gamma=0")
     returns = turns_of(estimated(made, batch, {}), "returns")
     assert returns["P_0"] == pytest.approx([0 - 2e-4, 1 - 3e-4]) and returns["P_2"] == pytest.approx([-2e-4, -3e-4])

@@ -119,8 +119,7 @@ def test_states_of_turns_are_clusters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "names"),
-    [("null", ["rl_without_library", "rl+"]), ("frozen", ["rl+"]), ("none", ["rl"])],
+    ("wanted", "names"), [("null", ["rl_without_library", "rl+"]), ("frozen", ["rl+"]), ("none", ["rl"])]
 )
 def test_evaluation_looks_up_what_training_left(tmp_path: Path, wanted: str, names: list[str]) -> None:
     """After the warm-up, at any step; ``experiments.evaluate`` offers the same policies."""

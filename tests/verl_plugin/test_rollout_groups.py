@@ -108,8 +108,7 @@ def test_after_a_kill_only_what_the_checkpoint_knows_comes_back(
 
 
 def test_what_was_played_twice_is_spoilt_once(rl: RlFolder, groups: AsyncGroups) -> None:
-    """A group that was being played when the checkpoint was saved keeps its id when it is played
-    again."""
+    """A group that was being played when the checkpoint was saved is played again by its id."""
     save(rl, 2)
     played(groups, "000002-0003")
     train(rl, groups, 3, "000002-0003")

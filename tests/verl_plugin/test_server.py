@@ -16,12 +16,7 @@ from transformers import AutoModelForCausalLM
 from verl.workers.config import RolloutConfig
 from verl.workers.rollout.replica import TokenOutput
 
-from turngrid.verl_plugin.servers.transformers_server.generator import (
-    Generator,
-    RequestTooLong,
-    Sample,
-    SampleRequest,
-)
+from turngrid.verl_plugin.servers.transformers_server.generator import Generator, RequestTooLong, Sample, SampleRequest
 from turngrid.verl_plugin.servers.transformers_server.launch import devices_of_replica, replicas
 from turngrid.verl_plugin.servers.transformers_server.replica import WeightSync, server_name
 from turngrid.verl_plugin.servers.transformers_server.server import TransformersServer

@@ -156,8 +156,7 @@ REJECTS = "algorithm.rollout_correction.rollout_rs=seq_mean_k1", "algorithm.roll
 
 
 @pytest.mark.parametrize(
-    ("mode", "words"),
-    [("colocate_async", (REJECTS[0], f"{REJECTS[1]}900.0_901.0")), ("separate_async", NOTHING)],
+    ("mode", "words"), [("colocate_async", (REJECTS[0], f"{REJECTS[1]}900.0_901.0")), ("separate_async", NOTHING)]
 )
 def test_a_step_of_which_nothing_is_left(
     mode: str, words: tuple[str, ...], model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -1,5 +1,4 @@
-"""Episodes that the policy sums up as it goes: real games, the tiny model, and what is trained of
-them."""
+"""Episodes that the policy sums up: real games, the tiny model, and what is trained of them."""
 
 from dataclasses import dataclass, replace
 

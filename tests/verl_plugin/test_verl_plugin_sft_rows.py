@@ -48,8 +48,7 @@ def test_a_row_is_the_chat_with_loss_on_the_actions(codec: TokenCodec) -> None:
 
 
 def test_sft_and_rl_rows_are_one_tokenisation(codec: TokenCodec) -> None:
-    """Ids that an episode carries already are taken as they are: here a token that no text would
-    give."""
+    """Ids that an episode carries are taken as they are: here a token that no text gives."""
     episode = fill_ids(demonstration(), codec.stream())
     episode.turns[0].action_ids[0] = codec.tokenizer.convert_tokens_to_ids("<|endoftext|>")
     rl, row = to_rows(episode, reward="")[0], EpisodeRows([episode], codec, max_tokens=200)[0]

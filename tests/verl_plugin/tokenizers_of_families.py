@@ -78,8 +78,7 @@ def llama3() -> PreTrainedTokenizerBase:
 
 
 def llama2() -> PreTrainedTokenizerBase:
-    """Words are pieces of a table, spaces are part of them, and what is not in the table is
-    ``<unk>``."""
+    """Words are pieces of a table, with their spaces; what is not in it is ``<unk>``."""
     letters = [(chr(code), -3.0) for code in (10, *range(33, 127))]
     table = [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0), ("▁", -2.0), *letters]
     core = Tokenizer(models.Unigram(table, unk_id=0, byte_fallback=False))
