@@ -64,7 +64,7 @@ class TurngridAgentLoop:
         """
         step, validate, turns = int(row["global_steps"]), row.get("validate"), self.config.env.max_turns
         self.shared.at(step)
-        turns = turns if validate else turns_at(self.config.curriculum.horizon, step, turns)
+        turns = turns if validate else turns_at(self.run.curriculum.horizon, step, turns)
         spec = self.run.spec(TaskRef.from_dict(json.loads(row["task"])), turns)
         spec = replace(spec, step=step, library=self.library(step))
         if validate:
@@ -108,7 +108,7 @@ class TurngridAgentLoop:
         )
 
     def contexts(self, episode: Episode, prompt: Mapping[str, Any]) -> list[dict[str, torch.Tensor]]:
-        spans = bool(self.config.tracking.reasoning)
+        spans = bool(self.run.tracking.reasoning)
         if not (self.asking or spans):
             return []
         answering = self.run.environment.answering
