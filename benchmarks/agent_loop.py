@@ -52,7 +52,7 @@ from turngrid.envs.hosting.pool import pool_of
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import Observation, StepResult, TaskRef
 from turngrid.records.models.locate import resolve_model
-from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
+from turngrid.rollouts.prompt_forms.registry import PLAIN_FORM
 from turngrid.rollouts.sampling import Sample, SampleRequest
 from turngrid.verl_plugin.dataset import TaskDataset
 from turngrid.verl_plugin.rollout.agent_worker import AgentLoopWorker

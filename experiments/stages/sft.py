@@ -24,7 +24,6 @@ from turngrid.records.files.json_lines import read_lines
 from turngrid.records.health.alarms import OFF, ROLLBACK, STOP, number
 from turngrid.records.process.child import StageFailed
 from turngrid.records.process.exit_codes import say
-from turngrid.rollouts.prompt_forms.registry import non_default
 from turngrid.rollouts.store import read_episodes
 from turngrid.rollouts.window import rows_of, summed_up
 from turngrid.tasks import early_experience
@@ -108,7 +107,7 @@ def _ours(run: Run, episodes_file: Path, longest: int) -> dict[str, Any]:
         "max_tokens": longest,
         "window_turns": run.env.window_turns,
         "window_keep": run.env.window_keep,
-        **({"prompt": _plain(config.prompt)} if non_default(config.get("prompt")) else {}),
+        "prompt": _plain(config.prompt),
         **({FORM: _plain(config[FORM])} if summed_up(config.get(FORM)) else {}),
         **({"experience": {"kind": kind, "rows": str(early_experience.rows_file(run.folder))}} if kind else {}),
         "seed": run.seed,

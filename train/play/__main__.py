@@ -19,7 +19,7 @@ from turngrid.envs.utils.names import meant
 from turngrid.records.process.exit_codes import command, own_words, say
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
+from turngrid.rollouts.prompt_forms.registry import PLAIN_FORM
 from turngrid.tasks.run import Run
 from turngrid.train.arguments import parsed
 from turngrid.train.play.table import LEAVING, Human, Leave, Screen, ShownExpert, ShownSession, commands

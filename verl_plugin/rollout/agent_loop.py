@@ -88,7 +88,7 @@ class TurngridAgentLoop:
         """
         trained, rollout = bool(spec.prompt), self.config.actor_rollout_ref.rollout
         node = rollout if trained else rollout.val_kwargs
-        params = SamplingParams(node.temperature, node.top_p, node.top_k, self.config.env.max_action_tokens)
+        params = SamplingParams(node.temperature, self.config.env.max_action_tokens, node.top_p, node.top_k)
         asked = {"entropies": entropies, "full_entropies": self.full_entropies and trained}
         policy = ModelPolicy(sampler, self.codec.decode, params, self.limit, self.config.seed, **asked)
         episode = await self._run(policy, *self.opponents.of(spec, policy))
