@@ -179,6 +179,11 @@ class Run:
         return allocate_budget(self.budget, prompts, samples, refills)
 
     @cached_property
+    def methods(self) -> Chosen:
+        """The methods of all slots, which checks ask; a stage makes those that it runs."""
+        return Chosen(slots_of(self.config))
+
+    @cached_property
     def algorithm(self) -> Algorithm:
         return algorithm(self.config.algo.name)
 
