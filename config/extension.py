@@ -13,7 +13,6 @@ from omegaconf import DictConfig, OmegaConf
 from turngrid.config import curriculum_settings
 from turngrid.config import overrides as given
 from turngrid.config.errors import ConfigError
-from turngrid.config.method_settings import methods_of
 from turngrid.envs.utils.names import meant
 from turngrid.records.provenance import ATTEMPTS, read_attempts
 from turngrid.records.run_folder import Plain, composed, flattened, identifying, identity, outside_identity
@@ -145,7 +144,7 @@ def depends_on_length(run: Run) -> Iterator[str]:
         if optim.lr_scheduler_type != "constant" or (optim.lr_warmup_steps_ratio > 0 and optim.lr_warmup_steps < 0)
     ]
     names += _of_curriculum(was)
-    names += methods_of(config).of_length()
+    names += run.methods.of_length()
     names += [key for key in _changed(was, config) if key in trained]
     if names:
         reason = "made for another number of steps, so a run of this length from the start would differ"

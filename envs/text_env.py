@@ -198,13 +198,9 @@ class TextEnv(abc.ABC):
         results = [step.observation.text for step in done]
         if too_many := len(calls) > len(done) and not done[-1].over:
             results[-1] += f"\n{TOO_MANY}"
-        return replace(
-            done[-1],
-            observation=replace(done[-1].observation, text="\n".join(results), results=tuple(results)),
-            score_delta=sum(step.score_delta for step in done),
-            valid=not too_many and all(step.valid for step in done),
-            info={key: value for step in done for key, value in step.info.items()},
-        )
+        whole = StepResult.together(done, "\n".join(results))
+        seen = replace(whole.observation, results=tuple(results))
+        return replace(whole, observation=seen, valid=whole.valid and not too_many)
 
     def __refused(self, message: str, *, parsed: bool = True, info: Mapping[str, Any] | None = None) -> StepResult:
         seen = _printable(self.observe_message(message))

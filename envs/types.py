@@ -4,8 +4,8 @@ They are frozen and made of plain values, so that they can be sent between proce
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 TASK_TYPE = "task_type"  # key in ``StepResult.info``; success is also reported per task type
@@ -142,3 +142,15 @@ class StepResult:
     @property
     def over(self) -> bool:
         return self.won or self.lost or self.terminated or self.truncated
+
+    @classmethod
+    def together(cls, steps: Sequence[Self], text: str) -> Self:
+        """Return the results of several actions as one: the last, with all scores and ``text``."""
+        return replace(
+            steps[-1],
+            observation=replace(steps[-1].observation, text=text),
+            score_delta=sum(step.score_delta for step in steps),
+            valid=all(step.valid for step in steps),
+            parsed=any(step.parsed for step in steps),
+            info={key: value for step in steps for key, value in step.info.items()},
+        )

@@ -15,7 +15,8 @@ from turngrid.rollouts.ending import ended, next_play, out_of_context, settle, s
 from turngrid.rollouts.episode import SUMMARY, Episode, Turn
 from turngrid.rollouts.followed import as_shown, follow
 from turngrid.rollouts.policy import SELF, Policy, RandomPolicy, Reply, TurnContext
-from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, answered, listed, meaning, messages
+from turngrid.rollouts.prompt_forms.form import answered, listed, meaning, messages
+from turngrid.rollouts.prompt_forms.registry import PLAIN_FORM
 from turngrid.rollouts.retrieval import lines_of, retrieved
 from turngrid.rollouts.roles import ACCEPT, ENVIRONMENT, Roles
 from turngrid.rollouts.several import run_actions

@@ -83,6 +83,6 @@ class SamplingParams:
     """Sampling settings. ``temperature=0`` is greedy; ``top_k=-1``, ``top_p=1`` keep all tokens."""
 
     temperature: float
+    max_action_tokens: int
     top_p: float = 1.0
     top_k: int = -1
-    max_action_tokens: int = 32

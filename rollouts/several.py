@@ -1,6 +1,5 @@
 """Several actions of one answer (``prompt.max_actions``), as one step of the episode."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -29,24 +28,12 @@ async def run_actions(session: Steps, form: PromptForm, turn: Turn, most: int | 
         done.append(await session.step(action))
         if done[-1].over or (form.stop_at_invalid and not done[-1].valid):
             break
-    result = _together(done) if len(actions) > 1 else done[0]
+    texts = [f"[{number}] {step.observation.text}" for number, step in enumerate(done, 1)]
+    result = StepResult.together(done, "\n".join(texts)) if len(actions) > 1 else done[0]
     if result.over or not (turn.dropped or len(done) < len(actions)):
         return result, len(done)
     many = f"{NOT_RUN[:-1]}: an answer may have {form.max_actions})"
     return _with_note(result, many if turn.dropped else NOT_RUN, valid=result.valid and not turn.dropped), len(done)
-
-
-def _together(done: Sequence[StepResult]) -> StepResult:
-    """Return the last result with the sum of the scores, and all observations, numbered."""
-    texts = [f"[{number}] {step.observation.text}" for number, step in enumerate(done, 1)]
-    return replace(
-        done[-1],
-        observation=replace(done[-1].observation, text="\n".join(texts)),
-        score_delta=sum(step.score_delta for step in done),
-        valid=all(step.valid for step in done),
-        parsed=any(step.parsed for step in done),
-        info={key: value for step in done for key, value in step.info.items()},
-    )
 
 
 def _with_note(result: StepResult, note: str, valid: bool) -> StepResult:

@@ -8,7 +8,8 @@ from turngrid.envs.environment import PromptStyle
 from turngrid.envs.types import EnvError, Observation, StepResult, TaskRef
 from turngrid.rewards.reward import Reward
 from turngrid.rollouts.episode import Episode, Outcome, Turn
-from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, answered, listed, meaning, messages, messages_of
+from turngrid.rollouts.prompt_forms.form import PromptForm, answered, listed, meaning, messages, messages_of
+from turngrid.rollouts.prompt_forms.registry import PLAIN_FORM
 from turngrid.rollouts.retrieval import Library
 from turngrid.rollouts.roles import Roles
 from turngrid.rollouts.sampling import request_id

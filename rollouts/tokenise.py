@@ -5,7 +5,8 @@ from dataclasses import replace
 from itertools import accumulate
 
 from turngrid.rollouts.episode import SUMMARY, Episode, Turn
-from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm, meaning, messages_of
+from turngrid.rollouts.prompt_forms.form import PromptForm, meaning, messages_of
+from turngrid.rollouts.prompt_forms.registry import PLAIN_FORM
 from turngrid.rollouts.stream import TokenStream, joined, runs, user
 from turngrid.rollouts.window import Summaries, View, Window
 

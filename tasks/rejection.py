@@ -32,9 +32,9 @@ class DemosError(Refusal):
 class Standards:
     """Conditions that a win must meet."""
 
-    per_game: int = 1  # demonstrations of one game
-    max_invalid: int = 0
-    max_turns: int = 12
+    per_game: int  # demonstrations of one game
+    max_invalid: int
+    max_turns: int
 
     def objection(self, episode: Episode) -> str:
         """Return why an episode is rejected, or ""."""

@@ -27,7 +27,7 @@ from turngrid.rollouts.roles import Roles
 from turngrid.rollouts.spec import EpisodeSpec
 from turngrid.rollouts.window import Summaries, Window, window_of
 from turngrid.tasks.budget import Allocation, allocate_budget
-from turngrid.tasks.schema import Budget, Demos, Env, Eval, Model
+from turngrid.tasks.schema import Budget, Cluster, Curriculum, Demos, Env, Eval, Health, Model, Tracking, TurnReward
 
 # Keys of the run's env node that hold in any environment.
 SHARED = ("workers", "step_deadline_s", "max_action_tokens", "cache_dir")
@@ -73,6 +73,26 @@ class Run:
         return self.config.model
 
     @property
+    def turn_reward(self) -> TurnReward:
+        return self.config.turn_reward
+
+    @property
+    def curriculum(self) -> Curriculum:
+        return self.config.curriculum
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.config.cluster
+
+    @property
+    def tracking(self) -> Tracking:
+        return self.config.tracking
+
+    @property
+    def health(self) -> Health:
+        return self.config.health
+
+    @property
     def seed(self) -> int:
         return int(self.config.seed)
 
@@ -107,7 +127,7 @@ class Run:
     @property
     def reward_name(self) -> str:
         """The run's reward if the environment offers it, else its first: evaluation counts wins."""
-        name = str(self.config.turn_reward.name)
+        name = self.turn_reward.name
         return name if self.environment.offers(name) else self.environment.rewards[0]
 
     @property
@@ -157,6 +177,11 @@ class Run:
         samples = max((form.episodes(samples) for form in self.forms.values()), default=samples)
         refills = bool(self.config.trainer.v1.sampler.sync_refill_failed_groups)
         return allocate_budget(self.budget, prompts, samples, refills)
+
+    @cached_property
+    def methods(self) -> Chosen:
+        """The methods of all slots, which checks ask; a stage makes those that it runs."""
+        return Chosen(slots_of(self.config))
 
     @cached_property
     def algorithm(self) -> Algorithm:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from turngrid.algorithms.registry import STATES
-from turngrid.envs.text_env import MAX_CALLS
 from turngrid.rewards.declared import number, word
 
 TURNS = (1, 10**6)
@@ -63,21 +62,9 @@ class TurnReward:
 
 @dataclass(kw_only=True)
 class Prompt:
-    """The prompt form (docs/prompt.md); its own settings are added."""
+    """The prompt form (docs/prompt.md); the settings of its class are added."""
 
     name: str
-    admissible: bool
-    history: int | None = number(0, 10**6)
-    history_chars: int | None = number(16, 10**6)
-    history_steps: bool
-    history_thoughts: bool
-    max_actions: int = number(1, MAX_CALLS)
-    action_sep: str
-    too_many: str = word("first", "unparsed")
-    stop_at_invalid: bool
-    demo_max_actions: int | None = number(1, MAX_CALLS)
-    train_thoughts: bool
-    tell_format: bool
     thinking: bool | None
 
 

@@ -41,7 +41,7 @@ def prepare_tasks(run: Run, avoid: Iterable[str] = ()) -> Allocation:
     """
     allocation = run.allocation
     with what_to_set():
-        weights, reward = task_weights(run.config.env), run.config.turn_reward.name
+        weights, reward = task_weights(run.config.env), run.turn_reward.name
         listings = list_games(run.catalogue, weights, games_wanted(run), reward, avoid, at_most=["train"])
     _refuse_without_plans(run, listings)
     if run.config.get("extend"):

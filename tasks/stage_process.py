@@ -54,8 +54,8 @@ def stage_variables(run: Run) -> dict[str, str]:
             "OMP_NUM_THREADS": "1",
             "OMP_WAIT_POLICY": "PASSIVE",  # idle threads sleep: spinning ones would starve others on the core
             "GOMP_SPINCOUNT": GOMP_SPINCOUNT,
-            "TURNGRID_TRAINER_THREADS": str(OmegaConf.select(config, "cluster.trainer_threads", default=1)),
-            "TURNGRID_ROLLOUT_THREADS": str(OmegaConf.select(config, "cluster.rollout_threads", default=1)),
+            "TURNGRID_TRAINER_THREADS": str(run.cluster.trainer_threads),
+            "TURNGRID_ROLLOUT_THREADS": str(run.cluster.rollout_threads),
         }
         variables |= VLLM_ON_CPU if OmegaConf.select(config, "actor_rollout_ref.rollout.name") == "vllm" else {}
     if "RAY_ADDRESS" not in os.environ:
@@ -68,26 +68,26 @@ def stage_variables(run: Run) -> dict[str, str]:
 
 def tracked(run: Run, stage: str) -> StageRun:
     """Return the stage as a run in trackers."""
-    tracking, trainer, folder = run.config.tracking, run.config.trainer, run.folder
+    tracking, trainer, folder = run.tracking, run.config.trainer, run.folder
     attempts = read_attempts(folder / ATTEMPTS)
     return StageRun(
         folder=str(folder),
         stage=stage,
         project=str(trainer.project_name),
-        name=str(tracking.get("run_name") or folder.name),
-        group=str(tracking.get("group") or folder.name),
+        name=tracking.run_name or folder.name,
+        group=tracking.group or folder.name,
         id=f"{folder.name[-ID_LETTERS:]}-{int(attempts[0].started) if attempts else 0}",
         tags=_tags(run),
         trackers=[name for name in trainer.logger if name in TRACKERS],
-        offline=bool(tracking.get("offline", False)),
+        offline=tracking.offline,
     )
 
 
 def _tags(run: Run) -> list[str]:
     shown = [node for node in SHOWN_NODES if node != "algo" or trains_rl(run.config)]
     names = [OmegaConf.select(run.config, f"{node}.name") for node in shown]
-    curriculum = OmegaConf.select(run.config, "curriculum.name", default="none")
+    curriculum = run.curriculum.name
     attempt = last_attempt(run.folder)
     commit = attempt.commit[:10] if attempt and attempt.commit else ""
-    tags = [*names, curriculum if curriculum != "none" else "", commit, *run.config.tracking.get("tags", [])]
+    tags = [*names, curriculum if curriculum != "none" else "", commit, *run.tracking.tags]
     return list(dict.fromkeys(str(tag)[:TAG_LETTERS] for tag in tags if tag))

@@ -45,11 +45,11 @@ class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
         Until verl's SFT trainer takes a data set of token ids.
         """
         kwargs: Any = OmegaConf.to_container(self.run.template_kwargs)
-        marks = prompt_form(self.run.get("prompt")).marks
-        codec = TokenCodec(self.model_config.tokenizer, self.model_config.hf_config.model_type, kwargs, marks)
-        self.train_dataset = EpisodeRows(record_ids(self.run, codec), codec, self.run.max_tokens)
+        form = prompt_form(self.run.prompt)
+        codec = TokenCodec(self.model_config.tokenizer, self.model_config.hf_config.model_type, kwargs, form.marks)
+        self.train_dataset = EpisodeRows(record_ids(self.run, codec, form), codec, self.run.max_tokens)
         self.predictions = 0
-        if "experience" in self.run and (rows := record_experience(self.run, codec)):
+        if "experience" in self.run and (rows := record_experience(self.run, codec, form)):
             self.predictions = len(rows) * (self.run.experience.kind == WORLD_MODEL)
             self.train_dataset = ConcatDataset([self.train_dataset, EpisodeRows(rows, codec, self.run.max_tokens)])
         self.val_dataset = None

@@ -13,7 +13,6 @@ from torch.utils.data import Dataset, Sampler
 from turngrid.algorithms.registry import FORM
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.prompt_forms.form import PromptForm
-from turngrid.rollouts.prompt_forms.registry import prompt_form
 from turngrid.rollouts.row import Row, to_rows
 from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.rollouts.tokenise import fill_ids
@@ -58,18 +57,17 @@ def with_ids(
     return episode if episode.prompt_ids else fill_ids(episode, codec.stream(), window, form)
 
 
-def record_ids(run: DictConfig, codec: TokenCodec) -> list[Episode]:
+def record_ids(run: DictConfig, codec: TokenCodec, form: PromptForm) -> list[Episode]:
     """Fill in the token ids of ``run.episodes``, so that each imitated token is on record."""
-    path, form = Path(run.episodes), prompt_form(run.get("prompt"))
-    window = window_of(run, form, run.get(FORM))
+    path, window = Path(run.episodes), window_of(run, form, run.get(FORM))
     episodes = [with_ids(episode, codec, window, form) for episode in read_episodes(path)]
     write_episodes(path, episodes)
     return episodes
 
 
-def record_experience(run: DictConfig, codec: TokenCodec) -> list[Episode]:
+def record_experience(run: DictConfig, codec: TokenCodec, form: PromptForm) -> list[Episode]:
     """Fill in the token ids of ``run.experience.rows``; shorten long observations in the loss."""
-    path, form = Path(run.experience.rows), prompt_form(run.get("prompt"))
+    path = Path(run.experience.rows)
     whole = [with_ids(episode, codec, form=form) for episode in read_episodes(path)]
     if run.experience.kind == WORLD_MODEL:
         cut = ([replace(turn, action_ids=turn.action_ids[:PREDICTED_TOKENS]) for turn in row.turns] for row in whole)

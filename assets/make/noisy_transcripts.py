@@ -22,7 +22,7 @@ from turngrid.envs.environment import Environment
 from turngrid.envs.registry import make_environment
 from turngrid.envs.text_env import TextEnv
 from turngrid.envs.types import TaskRef
-from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
+from turngrid.rollouts.prompt_forms.registry import PLAIN_FORM
 from turngrid.rollouts.stream import Message, assistant, user
 
 Transcript = Sequence[Message]

@@ -12,7 +12,7 @@ from turngrid.envs.alfworld import generate
 from turngrid.envs.alfworld.kinds import TYPES
 from turngrid.envs.alfworld.searcher import Searcher
 from turngrid.envs.environment import PromptStyle, Rejected
-from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
+from turngrid.rollouts.prompt_forms.registry import PLAIN_FORM
 from turngrid.rollouts.stream import Message, assistant, user
 
 FIRST_SEED = 10_000_000  # beyond the seeds of any split; floor plans are those of training

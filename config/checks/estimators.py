@@ -7,7 +7,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.algorithms.registry import ALGO, CLUSTER, ESTIMATORS, LOSS_MODE, ON_TURNS, SLOTS, on_turns
-from turngrid.config.method_settings import HEADS, first_fitting, methods_of
+from turngrid.config.method_settings import HEADS, first_fitting
 from turngrid.config.prompts import one_row, several_rows
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.records.models.locate import ModelError, resolve_model
@@ -37,13 +37,13 @@ def verls_keys(run: Run) -> Iterator[str]:
         yield f"algorithm.filter_groups.enable=true: verl ignores max_num_gen_batches; use filter=[{sampler}]"
 
 
-def reasons(config: DictConfig) -> Iterator[str]:
-    name, key, asked = config.algo.name, "algorithm.adv_estimator", config.algorithm.adv_estimator
+def reasons(run: Run) -> Iterator[str]:
+    config, methods, key = run.config, run.methods, "algorithm.adv_estimator"
+    name, asked = config.algo.name, config.algorithm.adv_estimator
     if on_turns(name) and asked != ON_TURNS:
         yield f"{key}={asked}: algo.name={name} estimates over turns; use {key}={ON_TURNS}"
     if not on_turns(name) and asked == ON_TURNS:
         yield f"{key}={ON_TURNS}: algo={name} does not estimate over turns; use algo={' or '.join(ESTIMATORS)}"
-    methods = methods_of(config)
     if (given := OmegaConf.select(config, HEADS)) not in (None, heads := methods.heads()):
         yield f"{HEADS}={given}: algo={name} reads {heads} of the critic; use {HEADS}={heads}"
     if "teacher" in methods.needs():

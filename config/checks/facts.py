@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from omegaconf import OmegaConf
 
-from turngrid.algorithms.chosen import Chosen, is_schedule, method_class
+from turngrid.algorithms.chosen import is_schedule, method_class
 from turngrid.algorithms.registry import ALGORITHMS, FORM, LINEAR, ROLES, SLOTS
 from turngrid.config import asynchronous
 from turngrid.config.method_settings import has_critic
@@ -31,7 +31,6 @@ class Facts:
     """The values of a run, as seen by the method ``name`` in ``slot``."""
 
     run: Run
-    methods: Chosen
     slot: str
     name: str
 
@@ -53,7 +52,7 @@ class Facts:
         return Fact(fact, f"{self.slot}=[{','.join(names)}]", f"{self.slot}=[{','.join(order)}]")
 
     def form(self, is_one: Callable[[Any], bool]) -> Fact:
-        name, form = next(iter(self.methods.of(FORM, 1).items()), (LINEAR, None))
+        name, form = next(iter(self.run.methods.of(FORM, 1).items()), (LINEAR, None))
         return Fact(form is not None and is_one(form), f"{FORM}={name}", f"{FORM}={LINEAR}")
 
     def schedules(self) -> Fact:
@@ -99,7 +98,7 @@ def _rows(setting: str) -> Fact:
 
 
 def _roles(facts: Facts) -> Fact:
-    roles = facts.methods.of(ROLES, 1)
+    roles = facts.run.methods.of(ROLES, 1)
     return Fact(roles, f"{ROLES}=[{','.join(roles)}]", f"{ROLES}=[]")
 
 

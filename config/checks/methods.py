@@ -11,7 +11,6 @@ from turngrid.algorithms.registry import ALGO, FORM, LOSS_MODE, ONE, ROLES, SLOT
 from turngrid.config import asynchronous
 from turngrid.config.checks import estimators
 from turngrid.config.checks.facts import CRITIC_FREE, Facts
-from turngrid.config.method_settings import methods_of
 from turngrid.rewards.declared import (
     CONTEXTS,
     GAMES_AGAIN,
@@ -125,7 +124,7 @@ LABELLED = Conflict(
 def bad_methods(run: Run) -> Iterator[str]:
     yield from _conflicts(run, warns=False)
     yield from estimators.verls_keys(run)
-    yield from estimators.reasons(run.config)
+    yield from estimators.reasons(run)
     for slot in ONE:
         if len(names := list(run.config.get(slot) or {})) > 1:
             yield f"{slot}=[{','.join(names)}]: a step has one; use {slot}={names[0]}"
@@ -145,16 +144,16 @@ def _conflicts(run: Run, warns: bool) -> Iterator[str]:
 
 
 def _chosen(run: Run) -> Iterator[tuple[Facts, Any, tuple[Conflict, ...]]]:
-    config, methods, algo = run.config, methods_of(run.config), str(run.config.algo.name)
+    config, algo = run.config, str(run.config.algo.name)
     mode = config.actor_rollout_ref.actor.policy_loss.loss_mode
     for slot in (ALGO, *SLOTS):
-        for name, method in methods.of(slot, 1).items():
+        for name, method in run.methods.of(slot, 1).items():
             own = (*OF_SLOT.get(slot, ()), LABELLED, *getattr(method, "conflicts", ()))
-            yield Facts(run, methods, slot, name), method, (*_required(method), *own)
+            yield Facts(run, slot, name), method, (*_required(method), *own)
     if not on_turns(algo):
-        yield Facts(run, methods, ALGO, algo), run.algorithm, _required(run.algorithm)
+        yield Facts(run, ALGO, algo), run.algorithm, _required(run.algorithm)
     if mode in VERLS_LOSSES:
-        yield Facts(run, methods, "loss", mode), None, VERLS_LOSSES[mode]
+        yield Facts(run, "loss", mode), None, VERLS_LOSSES[mode]
 
 
 def _required(method: Any) -> tuple[Conflict, ...]:
@@ -192,7 +191,7 @@ def _labels(facts: Facts, method: Any) -> Iterator[str]:
 def _named(run: Run) -> Iterator[str]:
     """Yield refusals of rewards that methods read by name."""
     config, environment, chosen = run.config, run.environment, run.config.turn_reward.name
-    for name in sorted(methods_of(config).reads() - {*NAMED, chosen}):
+    for name in sorted(run.methods.reads() - {*NAMED, chosen}):
         try:
             problem = getattr(named_reward(name), "problem", str)()
         except (ValueError, ImportError, AttributeError) as error:
@@ -207,14 +206,14 @@ def _named(run: Run) -> Iterator[str]:
 
 def bad_schedules(run: Run) -> Iterator[str]:
     """Refuse schedules that leave their range, and methods whose games do not come again."""
-    config, methods, bought = run.config, methods_of(run.config), run.allocation
+    config, bought = run.config, run.allocation
     try:
-        methods.check_schedules(bought.steps)
+        run.methods.check_schedules(bought.steps)
     except ValueError as error:
         yield str(error)
     prompts = bought.steps * int(config.data.train_batch_size)
     for slot in SLOTS if prompts <= bought.games else ():
-        for name, method in methods.of(slot, 1).items():
+        for name, method in run.methods.of(slot, 1).items():
             if GAMES_AGAIN in getattr(method, "requires", ()):
                 reason = f"it needs games that come again, and {prompts} prompts sample each of {bought.games} once"
                 use = "a lower budget.units, a higher budget.rl_steps or a lower budget.games"

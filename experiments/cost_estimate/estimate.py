@@ -7,7 +7,6 @@ from pathlib import Path
 from rich.markup import escape
 from rich.table import Table
 
-from turngrid.algorithms.chosen import Chosen, slots_of
 from turngrid.config.errors import ConfigError
 from turngrid.config.machine import check_gpus, checkpoint_bytes
 from turngrid.envs.games.catalogue import cache_root
@@ -107,7 +106,7 @@ def _amounts(run: Run, wanted: Amounts) -> Iterator[tuple[str, str]]:
         yield run.demos.experience, f"{run.demos.alternatives} actions drawn at each state of a demonstration"
     if allocation.steps:
         yield "RL", f"{allocation.steps} steps x {allocation.episodes_per_step} = {allocation.episodes:,} episodes"
-        for name, method in Chosen(slots_of(run.config, ("filter",))).of("filter", 1).items():
+        for name, method in run.methods.of("filter", 1).items():
             if batches := getattr(method, "batches", 0):
                 yield "RL at most", f"{batches} times as many: filter=[{name}]"
     if wanted.validation:

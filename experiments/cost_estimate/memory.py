@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from turngrid.config import machine
 from turngrid.config.finalise import rows_per_device
@@ -24,6 +24,7 @@ from turngrid.records.models.gpus import GB
 from turngrid.records.models.shape import PREFIX_BYTES, Shape, has_experts, linears, settings_of
 from turngrid.records.run_folder import flattened
 from turngrid.tasks.run import Run
+from turngrid.tasks.schema import Cluster
 
 WEIGHTS, GRADIENTS, ADAM = 4, 4, 8  # bytes a trained parameter, fp32
 KV_BYTES = 2  # bytes of each value in vLLM's KV cache
@@ -72,10 +73,10 @@ class Devices:
     memory: float
 
 
-def memory_here(config: DictConfig) -> float:
+def memory_here(cluster: Cluster) -> float:
     """Return the bytes of a run's SLURM job, else of this machine or its container."""
-    if config.cluster.launcher == "slurm" and config.cluster.slurm.mem_gb:
-        return config.cluster.slurm.mem_gb * float(2**30)
+    if cluster.launcher == "slurm" and cluster.slurm.mem_gb:
+        return cluster.slurm.mem_gb * float(2**30)
     limits = [float(psutil.virtual_memory().total)]
     with suppress(OSError, ValueError):  # no control groups, or "max"
         limits.append(float(CONTAINER.read_text(encoding="ascii")))
@@ -88,10 +89,10 @@ def devices(run: Run) -> Devices | None:
     if config.estimate_gpu:
         return Devices(*gpus.parse(config.estimate_gpu))
     if config.trainer.device == "cpu":
-        return Devices("this machine", 1, USABLE * memory_here(config))
+        return Devices("this machine", 1, USABLE * memory_here(run.cluster))
     if machine.here() is None and OmegaConf.is_interpolation(config.cluster, "gpu_memory_gb"):
         return None
-    size = int(config.cluster.gpu_memory_gb or (machine.here() or machine.USUAL * GB) / GB)
+    size = int(run.cluster.gpu_memory_gb or (machine.here() or machine.USUAL * GB) / GB)
     return Devices(f"{size}GB", int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes), size * GB)
 
 
@@ -223,7 +224,7 @@ def _advice(run: Run, asked: Demand) -> str:
             means.append((asked, {f"{node}.{key}": True for node in nodes}))
     plain, *others = [_first_that_fits(*each, rows_per_device(run.config)) for each in means]
     fitting = [plain] if plain else [*filter(None, others)]
-    if asked.on_cpu and run.config.cluster.launcher == "slurm":
+    if asked.on_cpu and run.cluster.launcher == "slurm":
         fitting.append(f"cluster.slurm.mem_gb={math.ceil(asked.peak() / USABLE / 2**30)}")
     if fitting:
         return f"what fits: {'; or '.join(fitting)}"

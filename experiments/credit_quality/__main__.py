@@ -121,7 +121,7 @@ def _missing(policy: PolicyRef) -> dict[str, str]:
 
 def _measured(options: Options, run: Run, policy: PolicyRef, chosen: Sequence[Method]) -> str:
     size = Size(options.tasks, options.samples, options.k, int(options.screen))
-    study, reward = study_of(run, policy, float(options.noise)), str(run.config.turn_reward.name)
+    study, reward = study_of(run, policy, float(options.noise)), run.turn_reward.name
     about = {"env": str(run.env.name), "task": str(run.env.task), "policy": policy.label, "reward": reward}
     folder = study.run.folder
     with held(folder):

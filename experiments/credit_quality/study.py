@@ -83,7 +83,7 @@ class Study:
         config, rollout = self.run.config, self.run.config.actor_rollout_ref.rollout
         dtype = precision.dtype(config, policy.path)
         model = LoadedModel(policy.path, config.trainer.device, policy.chat, self.run.prompt.marks, dtype)
-        params = SamplingParams(rollout.temperature, rollout.top_p, rollout.top_k, config.env.max_action_tokens)
+        params = SamplingParams(rollout.temperature, config.env.max_action_tokens, rollout.top_p, rollout.top_k)
         return ModelRollouts(model, Rules(params, self.run.limit(model.context), seed))
 
     @cached_property

@@ -132,7 +132,7 @@ def main() -> None:
     config: Any = OmegaConf.load(sys.argv[1])
     policies: Any = OmegaConf.to_container(config.run.policies)
     run = Run(config, Path(config.run.folder))
-    watchdog.begin(config.cluster.hung_factor, config.cluster.hung_after_s)
+    watchdog.begin(run.cluster.hung_factor, run.cluster.hung_after_s)
     asyncio.run(evaluate(run, policies, config.run.models))
     watchdog.current.end()
     if config.run.tracked:

@@ -123,7 +123,7 @@ async def draw(run: Run, path: str) -> list[Episode]:
     from turngrid.verl_plugin.training import watchdog
 
     config = run.config
-    watchdog.begin(config.cluster.hung_factor, config.cluster.hung_after_s)
+    watchdog.begin(run.cluster.hung_factor, run.cluster.hung_after_s)
     demonstrations = list(read_episodes(episodes_file(run.folder)))
     games = read_tasks(task_file(run.folder, "demonstrations"))
     bases = [EpisodeSpec(game, run.environment.prompt, 1, run.reward, form=run.prompt) for game in games]

@@ -123,7 +123,7 @@ def write_summary(run: Run, checkpoints: list[Checkpoint]) -> RunResult:
 
 def _no_signal(run: Run) -> str:
     """Return the first alarm of steps without signal, also with ``health=off``; "" without one."""
-    if (limit := run.config.health.no_signal) is None:
+    if (limit := run.health.no_signal) is None:
         return ""
     raised = alarms(Curves.of(read_lines(run.rl.metrics), run.algorithm.needs_group), {"no_signal": limit})
     return str(raised[0]) if raised else ""

@@ -24,7 +24,6 @@ from turngrid.records.files.json_lines import read_lines
 from turngrid.records.health.alarms import OFF, ROLLBACK, STOP, number
 from turngrid.records.process.child import StageFailed
 from turngrid.records.process.exit_codes import say
-from turngrid.rollouts.prompt_forms.registry import non_default
 from turngrid.rollouts.store import read_episodes
 from turngrid.rollouts.window import rows_of, summed_up
 from turngrid.tasks import early_experience
@@ -73,7 +72,7 @@ def check_finite(run: Run, lines: Sequence[Mapping[str, Any]], seen: int) -> Non
     Raises:
         StageFailed: ``health`` is ``stop`` or ``rollback``; SFT has no checkpoint to go back to.
     """
-    health, rate = run.config.health, float(run.model.sft.lr)
+    health, rate = run.health, float(run.model.sft.lr)
     ill = next((line for line in lines if None in (line["sft/loss"], line.get("sft/grad_norm", 0.0))), None)
     if ill is None or ill in lines[:seen] or health.name == OFF or health.not_finite is None:
         return
@@ -90,7 +89,7 @@ def allocator(run: Run) -> dict[str, str]:
 
     verl 0.9.1 sets it itself in RL, in the trainer's process after each transfer of weights.
     """
-    small = run.config.trainer.device == "cuda" and run.config.cluster.gpu_memory_gb < SMALL
+    small = run.config.trainer.device == "cuda" and run.cluster.gpu_memory_gb < SMALL
     return {ALLOCATOR: "expandable_segments:True"} if small and ALLOCATOR not in os.environ else {}
 
 
@@ -108,12 +107,12 @@ def _ours(run: Run, episodes_file: Path, longest: int) -> dict[str, Any]:
         "max_tokens": longest,
         "window_turns": run.env.window_turns,
         "window_keep": run.env.window_keep,
-        **({"prompt": _plain(config.prompt)} if non_default(config.get("prompt")) else {}),
+        "prompt": _plain(config.prompt),
         **({FORM: _plain(config[FORM])} if summed_up(config.get(FORM)) else {}),
         **({"experience": {"kind": kind, "rows": str(early_experience.rows_file(run.folder))}} if kind else {}),
         "seed": run.seed,
-        "hung_factor": float(config.cluster.hung_factor),
-        "hung_after_s": float(config.cluster.hung_after_s),
+        "hung_factor": run.cluster.hung_factor,
+        "hung_after_s": run.cluster.hung_after_s,
         "template_kwargs": dict(run.chat.kwargs),
         "tracking": asdict(tracked(run, "sft")),
     }

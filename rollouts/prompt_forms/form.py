@@ -9,7 +9,7 @@ from turngrid.envs.functions import Function
 from turngrid.envs.text_env import MAX_CALLS, NOT_ALLOWED
 from turngrid.envs.types import Observation, StepResult
 from turngrid.envs.utils.printable import shortened
-from turngrid.rewards.declared import number
+from turngrid.rewards.declared import number, word
 from turngrid.rollouts.episode import Turn
 from turngrid.rollouts.stream import Message, TokenStream, tool, user
 
@@ -67,7 +67,7 @@ class PromptForm:
     history_thoughts: bool
     max_actions: int = number(1, MAX_CALLS)
     action_sep: str
-    too_many: str
+    too_many: str = word("first", UNPARSED_IF_TOO_MANY)
     stop_at_invalid: bool
     demo_max_actions: int | None = number(1, MAX_CALLS)
     train_thoughts: bool
@@ -217,22 +217,6 @@ class Plain(PromptForm):
 
     def write(self, action: str, thought: str) -> str:
         return action
-
-
-PLAIN_FORM = Plain(
-    admissible=False,
-    history=None,
-    history_chars=None,
-    history_steps=False,
-    history_thoughts=False,
-    max_actions=1,
-    action_sep="||",
-    too_many="first",
-    stop_at_invalid=True,
-    demo_max_actions=None,
-    train_thoughts=True,
-    tell_format=True,
-)
 
 
 def listed(form: PromptForm, seen: Observation) -> list[str]:

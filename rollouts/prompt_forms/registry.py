@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from turngrid.envs.extensions import CONF, find, shipped
-from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
+from turngrid.rollouts.prompt_forms.form import PromptForm
 
 PLAIN = "plain"
 PROMPTS: dict[str, str] = {
@@ -46,11 +46,13 @@ def prompt_form(node: Mapping[str, Any] | None) -> PromptForm:
         UnknownName: no form has this name.
         ValueError: a setting is out of range.
     """
-    if not node:
-        return PLAIN_FORM
+    node = node or {"name": PLAIN}
     name = str(node["name"])
     cls, known = prompt_class(name), {**usual(name), **node}
     return cls(**{item.name: known[item.name] for item in fields(cls) if item.init and item.name in known})
+
+
+PLAIN_FORM = prompt_form(None)
 
 
 def changed_text(node: Mapping[str, Any] | None) -> dict[str, Any]:

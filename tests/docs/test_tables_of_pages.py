@@ -162,6 +162,12 @@ def test_the_yaml_holds_every_setting_with_its_default(name: str) -> None:
     assert node == {**vars(make_environment(name).settings), "name": name, "task": "${env.id}"}
 
 
+def test_no_line_of_a_yaml_file_is_too_long() -> None:
+    for folder in ("conf", "docs", "experiments", "recipes", "sweeps"):
+        for file in (DOCS.parent / folder).rglob("*.yaml"):
+            assert max(map(len, file.read_text(encoding="utf-8").splitlines())) <= 120, file
+
+
 def test_the_tables_of_repairs_say_what_the_code_does() -> None:
     lines = text("repo_repair").splitlines()
     for size, (low, high) in LINES.items():

@@ -16,7 +16,8 @@ from turngrid.envs.search.relations import CLASSES, RELATIONS, keys, root_class
 from turngrid.envs.search.retrieval import Bm25, Document, GoldFact, cut, shows, words
 from turngrid.envs.search.world import World, WorldSpec, make_world
 from turngrid.envs.types import EnvError
-from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, messages
+from turngrid.rollouts.prompt_forms.form import messages
+from turngrid.rollouts.prompt_forms.registry import PLAIN_FORM
 
 TOP_K, CHARS = 3, 1200
 

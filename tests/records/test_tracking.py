@@ -52,7 +52,8 @@ def settings() -> DictConfig:
     tracking = {"name": "wandb_offline", "offline": True, "tags": ["mine"], "group": "a-sweep", "run_name": "seed=3"}
     trainer = {"device": "cpu", "project_name": "turngrid", "logger": ["console", "wandb"]}
     more = {"tracking": tracking, "trainer": trainer, "curriculum": {"name": "horizon", "horizon": {1: 2, 4: 5}}}
-    return OmegaConf.create(names | nodes | more)
+    threads = {"cluster": {"trainer_threads": 1, "rollout_threads": 1}}
+    return OmegaConf.create(names | nodes | more | threads)
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ def test_a_win_after_a_prefix_is_no_win_from_the_start() -> None:
     assert (told["rollout/replayed_turns"], told["rollout/replayed_tokens"]) == (0.75, 12.0)
     assert told["rollout/sampled_tokens"] == 8.0
     assert "success/train" not in step_metrics([helped], "sparse")
-    assert Standards().objection(helped[0]) and not Standards().objection(episode(Outcome.WON))
+    assert Standards(1, 0, 12).objection(helped[0]) and not Standards(1, 0, 12).objection(episode(Outcome.WON))
     assert Episode.from_dict(helped[0].to_dict()) == helped[0]
     assert "prefix" not in episode(Outcome.WON).to_dict()
 
@@ -103,7 +103,7 @@ def test_a_group_without_a_win_plays_again_with_guidance(guidance: str, first: s
     told = step_metrics([group], "sparse")
     assert (told["success/train"], told["success/train_guided"], told["rollout/guided"]) == (0.0, 1.0, 1.0)
     assert (told["rollout/episodes"], told["rollout/only_played"]) == (4.0, 2.0)
-    assert [Episode.from_dict(e.to_dict()) for e in group] == group and Standards().objection(group[0])
+    assert [Episode.from_dict(e.to_dict()) for e in group] == group and Standards(1, 0, 12).objection(group[0])
 
 
 def test_a_group_with_a_win_is_learned_from_as_it_is() -> None:

@@ -16,8 +16,7 @@ from turngrid.experiments.stages import experience
 from turngrid.experiments.stages.ledger import ledger
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.rollouts.episode import Episode, Outcome, Turn
-from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
-from turngrid.rollouts.prompt_forms.registry import prompt_form
+from turngrid.rollouts.prompt_forms.registry import PLAIN_FORM, prompt_form
 from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.rollouts.stream import assistant, user
 from turngrid.tasks.demonstrations import episodes_file

@@ -9,7 +9,7 @@ from tokenizers_of_families import CHATML, FAMILIES, byte_level, ready, special
 
 from turngrid.envs.environment import PromptStyle
 from turngrid.rollouts.episode import Episode, Outcome, Turn
-from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
+from turngrid.rollouts.prompt_forms.registry import PLAIN_FORM
 from turngrid.rollouts.stream import assistant, user
 from turngrid.rollouts.tokenise import fill_ids
 from turngrid.rollouts.window import Window

@@ -86,7 +86,7 @@ def test_a_summary_is_no_turn_of_the_environment(played: Group) -> None:
         assert [output["num_turns"] for output in outputs][:-1] == [2] * (len(outputs) - 1)
         bonus = as_shipped(TurnBonus, weight=1.0)(RewardView(episode, {TRAINED: [0.0] * len(episode.turns)}, 1))
         assert sum(bonus[TRAINED]) == pytest.approx(0.1 * len(episode.played_turns))
-        assert Standards(max_turns=TURNS).objection(episode) in ("not won", "")
+        assert Standards(1, 0, TURNS).objection(episode) in ("not won", "")
     told, tokens = step_metrics([episodes], REWARD), sum(len(t.action_ids) for e in episodes for t in e.turns)
     said = [turn for episode in episodes for turn in episode.turns if turn.aside]
     assert told["rollout/turns"] == sum(len(e.turns) for e in episodes) / SAMPLES - len(said) / SAMPLES

@@ -11,6 +11,7 @@ from tokenizers_of_families import chatml
 from transformers import Qwen3Config
 
 from turngrid.rollouts.episode import Episode, Outcome, Turn
+from turngrid.rollouts.prompt_forms.registry import PLAIN_FORM
 from turngrid.rollouts.row import to_rows
 from turngrid.rollouts.store import write_episodes
 from turngrid.rollouts.stream import assistant, user
@@ -69,7 +70,7 @@ def test_a_prediction_has_its_loss_on_what_was_seen_alone(codec: TokenCodec, tmp
     run = OmegaConf.create(
         {"experience": {"kind": "world_model", "rows": str(tmp_path / "rows.jsonl")}, "max_tokens": 600}
     )
-    short, long = EpisodeRows(record_experience(run, codec), codec, 600)
+    short, long = EpisodeRows(record_experience(run, codec, PLAIN_FORM), codec, 600)
     assert as_text(codec, short["input_ids"]) == (
         "<|im_start|>user\na door.\nYour action:<|im_end|>\n<|im_start|>assistant\nopen door<|im_end|>\n"
         "<|im_start|>user\nit is open.\nYour action:<|im_end|>\n<|im_start|>assistant\njump<|im_end|>\n"
@@ -77,7 +78,7 @@ def test_a_prediction_has_its_loss_on_what_was_seen_alone(codec: TokenCodec, tmp
     )
     assert as_text(codec, short["input_ids"][short["loss_mask"] == 1]) == "you fall.<|im_end|>"
     assert as_text(codec, long["input_ids"][long["loss_mask"] == 1]) == "o" * 256
-    assert len(record_experience(OmegaConf.merge(run, {"max_tokens": 300}), codec)) == 1
+    assert len(record_experience(OmegaConf.merge(run, {"max_tokens": 300}), codec, PLAIN_FORM)) == 1
 
 
 @pytest.mark.parametrize("ranks", [1, 2])

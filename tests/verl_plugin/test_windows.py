@@ -24,7 +24,7 @@ from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.forms.linear import Linear
-from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
+from turngrid.rollouts.prompt_forms.registry import PLAIN_FORM
 from turngrid.rollouts.row import Row, to_rows
 from turngrid.rollouts.sampling import SampleRequest
 from turngrid.rollouts.stream import user

@@ -19,7 +19,7 @@ from turngrid.envs.utils.names import meant
 from turngrid.records.process.exit_codes import command, own_words, say
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec, run_episode
-from turngrid.rollouts.prompt_forms.form import PLAIN_FORM
+from turngrid.rollouts.prompt_forms.registry import PLAIN_FORM
 from turngrid.tasks.run import Run
 from turngrid.train.arguments import parsed
 from turngrid.train.play.table import LEAVING, Human, Leave, Screen, ShownExpert, ShownSession, commands
@@ -91,12 +91,12 @@ async def _play(run: Run, settings: PlaySettings) -> None:
                 number += 1
                 task = _game(run, settings.split, number)
             title = f"{task.env} {task.task}, game {number} of {task.split} (seed {task.seed})"
-            screen.show(f"--- {title}, reward={run.config.turn_reward.name}")
+            screen.show(f"--- {title}, reward={run.turn_reward.name}")
             choice = await _one_game(run, settings, session, task, screen)
 
 
 def _game(run: Run, split: str, number: int) -> TaskRef:
-    name, progress = run.config.turn_reward.name, sys.stderr.isatty()
+    name, progress = run.turn_reward.name, sys.stderr.isatty()
     return run.catalogue.tasks(run.env.task, split, number, name, progress=progress)[number - 1]
 
 
@@ -107,7 +107,7 @@ async def _one_game(run: Run, settings: PlaySettings, session: Session, task: Ta
     player = ShownExpert(screen) if settings.watch else Human(screen, table)
     try:
         episode = await run_episode(player, table, spec, None)
-        _show_end(screen, episode, spec.max_turns, run.config.turn_reward.name)
+        _show_end(screen, episode, spec.max_turns, run.turn_reward.name)
         if settings.watch and not screen.interactive:
             return "quit"
         while (words := screen.ask("restart, next or quit? ").strip()) not in LEAVING:

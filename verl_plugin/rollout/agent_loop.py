@@ -64,7 +64,7 @@ class TurngridAgentLoop:
         """
         step, validate, turns = int(row["global_steps"]), row.get("validate"), self.config.env.max_turns
         self.shared.at(step)
-        turns = turns if validate else turns_at(self.config.curriculum.horizon, step, turns)
+        turns = turns if validate else turns_at(self.run.curriculum.horizon, step, turns)
         spec = self.run.spec(TaskRef.from_dict(json.loads(row["task"])), turns)
         spec = replace(spec, step=step, library=self.library(step))
         if validate:
@@ -88,7 +88,7 @@ class TurngridAgentLoop:
         """
         trained, rollout = bool(spec.prompt), self.config.actor_rollout_ref.rollout
         node = rollout if trained else rollout.val_kwargs
-        params = SamplingParams(node.temperature, node.top_p, node.top_k, self.config.env.max_action_tokens)
+        params = SamplingParams(node.temperature, self.config.env.max_action_tokens, node.top_p, node.top_k)
         asked = {"entropies": entropies, "full_entropies": self.full_entropies and trained}
         policy = ModelPolicy(sampler, self.codec.decode, params, self.limit, self.config.seed, **asked)
         episode = await self._run(policy, *self.opponents.of(spec, policy))
@@ -108,7 +108,7 @@ class TurngridAgentLoop:
         )
 
     def contexts(self, episode: Episode, prompt: Mapping[str, Any]) -> list[dict[str, torch.Tensor]]:
-        spans = bool(self.config.tracking.reasoning)
+        spans = bool(self.run.tracking.reasoning)
         if not (self.asking or spans):
             return []
         answering = self.run.environment.answering

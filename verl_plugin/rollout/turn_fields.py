@@ -16,7 +16,8 @@ from turngrid.algorithms.turn_table import ENDS, NAMED, span_field
 from turngrid.algorithms.turns import OUTCOMES
 from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.forms.tree import roots_of, samplers_of
-from turngrid.rollouts.prompt_forms.form import PLAIN_FORM, PromptForm
+from turngrid.rollouts.prompt_forms.form import PromptForm
+from turngrid.rollouts.prompt_forms.registry import PLAIN_FORM
 
 PREFIX = "turn_"
 MOST_TURNS = 10**7  # above an episode's (tasks.schema.TURNS): sampler * MOST_TURNS + turn is unique in a group

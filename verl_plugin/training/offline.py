@@ -63,7 +63,7 @@ def _table(
     run: Run, groups: Sequence[Sequence[Episode]], named: Sequence[str], known: Mapping[str, np.ndarray]
 ) -> tuple[Turns, Tokens, list[str], list[str]]:
     """Return the turn table, the tokens, and each row's key and group."""
-    state, reward, form = run.config.algo.get("state") or STATES[0], str(run.config.turn_reward.name), run.prompt
+    state, reward, form = run.config.algo.get("state") or STATES[0], run.turn_reward.name, run.prompt
     rows, records, keys = [], [], []
     for group, episodes in enumerate(groups):
         for sample, episode in enumerate(episodes):

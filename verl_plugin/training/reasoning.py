@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from random import Random
 
 import torch
-from omegaconf import DictConfig
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
 from turngrid.algorithms.mutual_information import mutual_information
 from turngrid.rollouts.seeds import derive_seed
+from turngrid.tasks.schema import Tracking
 from turngrid.verl_plugin.rollout.contexts import SPANS
 from turngrid.verl_plugin.training.contexts import Contexts, Sequence
 from turngrid.verl_plugin.training.estimators import members
@@ -25,8 +25,8 @@ class Reasoning:
     It changes nothing that is trained. Of an answer with a thought, the thought is scored.
     """
 
-    def __init__(self, tracking: DictConfig, seed: int, contexts: Contexts, step: Step) -> None:
-        self.answers, self._every = int(tracking.reasoning), int(tracking.reasoning_every)
+    def __init__(self, tracking: Tracking, seed: int, contexts: Contexts, step: Step) -> None:
+        self.answers, self._every = tracking.reasoning, tracking.reasoning_every
         self._seed, self._contexts, self._step = seed, contexts, step
 
     def score(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:

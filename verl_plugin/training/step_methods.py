@@ -45,7 +45,7 @@ class Methods:
         self.chosen = Chosen(self._slots)
         self.replay = Replay(self.chosen, step, self.rows)
         self.contexts = Contexts(self.chosen.asking(), run.config.actor_rollout_ref.rollout, step)
-        self.reasoning = Reasoning(run.config.tracking, int(run.config.seed), self.contexts, step)
+        self.reasoning = Reasoning(run.tracking, run.seed, self.contexts, step)
         self.in_workers: dict[str, Any] = {}  # settings for the losses, for the step's own update
 
     def rows(self, batch: KVBatchMeta) -> TurnRows:
@@ -124,7 +124,7 @@ class Methods:
         advantages, layers = credited(credits, turns, tokens, mask, base.name, base.grain)
         for name, credit in credits.items():
             metrics |= {f"credit/{name}/{key}": value for key, value in getattr(credit, "logged", {}).items()}
-        if credits and self._run.config.tracking.credit:
+        if credits and self._run.tracking.credit:
             self._step.layers |= by_episode(turns, layers)
         return advantages
 
@@ -183,7 +183,7 @@ class Methods:
         """Offer a step's episodes; return metrics."""
         if not (methods := self.offered()):
             return {}
-        reward, metrics = str(self._run.config.turn_reward.name), {}
+        reward, metrics = self._run.turn_reward.name, {}
         trained = [offered_episode(episode, reward) for episode in episodes if episode.trained and episode.turns]
         for name, method in methods.items():
             method.offer(self._step.number, trained)

@@ -59,7 +59,7 @@ class StepTrainer:
         self.methods = Methods(run, self.now)
         several = run.several_rows or run.sides > 1
         self.windows = WindowRows(config, self.parameter_sync_step, run.sides) if several else None
-        self.credit = CreditLog(bool(config.tracking.credit), self.now)
+        self.credit = CreditLog(run.tracking.credit, self.now)
 
     # ---- the step
 
