@@ -65,14 +65,9 @@ ALGORITHMS: dict[str, Algorithm] = {
 }
 
 
-def _in(package: str, methods: str) -> dict[str, str]:
-    """Return the methods of a package as ``module:Class`` by name.
-
-    A method is written ``MODULE:NAME``, or ``NAME`` if its module has the same name. Its class is
-    the name in camel case.
-    """
-    pairs = [method.rpartition(":") for method in methods.split()]
-    return {name: f"turngrid.{package}.{module or name}:{name.title().replace('_', '')}" for module, _, name in pairs}
+def _in(package: str, names: str) -> dict[str, str]:
+    """Return ``module:Class`` of a package's methods by name; a class is a name in camel case."""
+    return {name: f"turngrid.{package}.{name}:{name.title().replace('_', '')}" for name in names.split()}
 
 
 def _files(group: str) -> list[str]:
@@ -81,10 +76,7 @@ def _files(group: str) -> list[str]:
 
 
 # Estimators over turns; their settings are keys of ``algo``. verl gets ``ON_TURNS``, a no-op.
-ESTIMATORS = _in(
-    "algorithms.estimators",
-    "turn_gae:turn_ppo turn_gae:bi_level_gae turn_gae:vapo hiper distill semi_online seeupo roles:rae roles:role_mean",
-)
+ESTIMATORS = _in("algorithms.estimators", "turn_ppo bi_level_gae vapo hiper distill semi_online seeupo rae role_mean")
 ON_TURNS = "turngrid_turns"
 
 # The methods of each slot of a step (``turngrid.algorithms.slots``).
@@ -92,29 +84,26 @@ FORM, LINEAR = "rollout_form", "linear"
 ROLES, _ROLE = "roles", "turngrid.rollouts.roles:Role"
 SLOTS: dict[str, dict[str, str]] = {
     FORM: _in(
-        "rollouts.forms",
-        f"{LINEAR} prefix tcod retry tree semi_online attempts arpo aepo summary summary:mem1 self_play",
+        "rollouts.forms", f"{LINEAR} prefix tcod retry tree semi_online attempts arpo aepo summary mem1 self_play"
     ),
     ROLES: dict.fromkeys(_files(ROLES), _ROLE),
     "library": _in("algorithms.library", "experience"),
     "shaping": _in(
         "rewards.shaping",
-        "g_ra last_turn:turn_bonus penalties:invalid_action penalties:format last_turn:overlong penalties:subgoals "
-        "last_turn:f1 attempts:try_again attempts:improvement last_turn:cosine_length",
+        "g_ra turn_bonus invalid_action format overlong subgoals f1 try_again improvement cosine_length",
     ),
     "filter": _in(
         "algorithms.filters",
-        "muting:void_turns muting:over_turns groups:std_top groups:std_top_p groups:std_min_p groups:zero_std "
-        "groups:dynamic_sampling groups:difficulty groups:solved muting:dr_bot muting:entropy_turns",
+        "void_turns over_turns std_top std_top_p std_min_p zero_std dynamic_sampling difficulty solved dr_bot "
+        "entropy_turns",
     ),
     "credit": _in(
         "algorithms.credit",
-        "gigpo gigpo:salt entropy:aem entropy:aepo gigpo:hgpo gigpo:mt_grpo entropy:empg graft groups:tree rlvmr "
-        "groups:tree_q groups:pair groups:attempts groups:group_scale contexts:infopo contexts:igpo role_norm",
+        "gigpo salt aem aepo hgpo mt_grpo empg graft tree rlvmr tree_q pair attempts group_scale infopo igpo role_norm",
     ),
-    "loss": _in("algorithms", "losses:turn_clip losses:step_clip losses:aepo_clip"),
-    "terms": _in("algorithms", "terms:epo self_distill"),
-    "buffer": _in("algorithms", "buffers:self_imitation buffers:task_replay"),
+    "loss": _in("algorithms.losses", "turn_clip step_clip aepo_clip"),
+    "terms": _in("algorithms.terms", "epo self_distill"),
+    "buffer": _in("algorithms.buffers", "self_imitation task_replay"),
 }
 
 ONE = (FORM, "library", "loss", "buffer")  # slots with at most one method

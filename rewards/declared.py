@@ -58,6 +58,13 @@ def only(key: str, *values: Any, reason: str, use: str = "", warns: bool = False
 
 
 FIRST = without("before", "it replaces what acts before it")
+LOSES_KL = Conflict(  # of a method that replaces the estimator's advantages
+    ("algorithm.use_kl_in_reward",),
+    lambda method, on: on and not getattr(method, "base", False),
+    "the advantages that it replaces had the KL",
+    "algorithm.use_kl_in_reward=false actor_rollout_ref.actor.use_kl_loss=true",
+    warns=True,
+)
 
 
 def in_range(name: str, value: float, low: float = -math.inf, high: float = math.inf) -> None:

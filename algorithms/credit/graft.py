@@ -6,10 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from turngrid.algorithms.credit.gigpo import LOSES_KL
 from turngrid.algorithms.pools import pools, without_rounding
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import GROUPS, OWN_TURNS, Method, number, word
+from turngrid.rewards.declared import GROUPS, LOSES_KL, OWN_TURNS, Method, number, word
 
 TOLERANCE = 1e-9
 SWEEPS = 1000  # maximum iterations; cycles with a reward converge slowly if gamma is near 1

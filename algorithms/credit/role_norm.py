@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from turngrid.algorithms.credit.gigpo import LOSES_KL
 from turngrid.algorithms.pools import compared, pools
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import FIRST, GROUPS, Conflict, Method, word
+from turngrid.rewards.declared import FIRST, GROUPS, LOSES_KL, Conflict, Method, word
 
 ROLE, GROUP, TURN, EPISODE = "role", "group", "turn", "episode"
 

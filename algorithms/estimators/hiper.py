@@ -9,7 +9,7 @@ from torch import Tensor
 from turngrid.algorithms.slots import Estimate, Head, Tokens
 from turngrid.algorithms.turns import Turns, discounted
 from turngrid.rewards.declared import Method, number
-from turngrid.rewards.shaping.penalties import KEEP, SWITCH
+from turngrid.rewards.shaping.subgoals import KEEP, SWITCH
 
 EPSILON = 1e-8
 LABELS = (KEEP, SWITCH)

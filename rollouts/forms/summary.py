@@ -1,4 +1,4 @@
-"""Rows that begin with the policy's summary of the turns before them (SUPO, MEM1)."""
+"""Rows that begin with the policy's summary of the turns before them (SUPO)."""
 
 from dataclasses import dataclass
 
@@ -26,8 +26,3 @@ class Summary(Summaries, Linear):
             "a lower rollout_form.summary.tokens",
         ),
     )
-
-
-@dataclass(kw_only=True)
-class Mem1(Summary):
-    """MEM1: the policy sees the goal, its summary and the newest observation."""

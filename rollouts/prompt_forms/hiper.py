@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from turngrid.envs.functions import Function
 from turngrid.rewards.declared import number
-from turngrid.rewards.shaping.penalties import KEEP, SWITCH
+from turngrid.rewards.shaping.subgoals import KEEP, SWITCH
 from turngrid.rollouts.episode import Turn
 from turngrid.rollouts.prompt_forms.form import Answer, PromptForm
 from turngrid.rollouts.prompt_forms.tags import between, pair, tagged

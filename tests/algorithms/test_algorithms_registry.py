@@ -7,8 +7,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from turngrid.algorithms import registry
-from turngrid.algorithms.chosen import algorithm
-from turngrid.algorithms.registry import ALGORITHMS, ESTIMATORS, base_of, words
+from turngrid.algorithms.chosen import algorithm, method_class
+from turngrid.algorithms.registry import ALGO, ALGORITHMS, ESTIMATORS, ROLES, SLOTS, base_of, words
 
 FOLDER = Path(__file__).parents[2] / "conf/algo"
 
@@ -23,6 +23,12 @@ def option(name: str) -> Any:
 def test_every_algorithm_has_a_file_and_every_word_an_algorithm() -> None:
     known = {*ALGORITHMS, *ESTIMATORS}
     assert {base_of(word) for word in words()} == known <= {*words()}
+
+
+def test_a_method_is_a_module_of_its_own_name() -> None:
+    slots = {ALGO: ESTIMATORS, **SLOTS, ROLES: {}}
+    kinds = {(name, method_class(slot, name, {})) for slot, methods in slots.items() for name in methods}
+    assert [name for name, kind in kinds if kind.__module__.rpartition(".")[2] != name] == []
 
 
 @pytest.mark.parametrize("name", words())

@@ -9,12 +9,8 @@ import torch
 from example_x import GRPO, GRPO_WITHOUT_STD, PATHS, Paths, credit_of, example_x, spread, taking
 from test_credit_graft import GRAFT, GRAFT_MEAN
 from test_methods_numbers import GIGPO, GIGPO_WITHOUT_STD, assert_turns
-from usual import as_shipped, method, of_words
+from usual import method, of_words
 
-from turngrid.algorithms.credit.entropy import Aem, Aepo
-from turngrid.algorithms.credit.gigpo import Gigpo, Hgpo, MtGrpo
-from turngrid.algorithms.credit.groups import Tree
-from turngrid.algorithms.filters.groups import ZeroStd
 from turngrid.algorithms.group import grpo
 from turngrid.algorithms.pools import deviations
 from turngrid.algorithms.registry import SLOTS
@@ -118,7 +114,7 @@ def test_one_after_the_other(order: str, first: float) -> None:
 def test_gigpos_released_baseline_weighs_episodes_by_their_turns() -> None:
     """The paper's is over episodes; with weight 0 the episode term alone is left."""
     turns = example_x(dead=True)
-    made = (as_shipped(Gigpo, weight=0.0, by_turns=by_turns) for by_turns in (False, True))
+    made = (method("credit", "gigpo", weight=0.0, by_turns=by_turns) for by_turns in (False, True))
     paper, released = (one(turns, spread(GRPO, turns))[0, 0].item() for one in made)
     scores = torch.tensor([1.0] * 2 + [0.0] * 5 + [0.75] * 3).double()  # of P, once a turn
     assert [paper, released] == pytest.approx([1.09141, 1.25766], abs=1e-5)
@@ -150,7 +146,7 @@ def test_pools_of_aem() -> None:
         ("group", [range(4), range(4, 7)]),
         ("episode", [[e] for e in range(7)]),
     ):
-        weights = as_shipped(Aem, scope=scope)(turns, torch.ones(turns.mask.shape).double())
+        weights = method("credit", "aem", scope=scope)(turns, torch.ones(turns.mask.shape).double())
         for pool in pools:
             assert weights[list(pool)][turns.mask[list(pool)]].mean().item() == pytest.approx(1.0)
 
@@ -165,7 +161,7 @@ def test_empg_may_be_centred_over_the_batch() -> None:
 def test_hgpo_may_count_the_episodes_advantage_too() -> None:
     """As the item k = 0: 1 part to 2 of the turn's own state."""
     turns = example_x()
-    found = as_shipped(Hgpo, base=True)(turns, spread(GRPO, turns))
+    found = method("credit", "hgpo", base=True)(turns, spread(GRPO, turns))
     assert found[0, 0].item() == pytest.approx((1.09141 + 2 * 1.51833) / 3, abs=2e-5)
     assert found[3, 2].item() == pytest.approx(0.60634, abs=1e-5)  # alone at its state
 
@@ -187,7 +183,7 @@ def test_hgpo_leaves_out_histories_whose_returns_differ_by_rounding() -> None:
             [("R a S a T", [0, 0.1 + 0.2]), ("R a S a T b U", [0, 0.1, 0.2]), ("Q a S a T", [0, 1.0])]
         )
     }
-    found = credit_of(as_shipped(Hgpo, gamma=1.0, history=1), example_x(paths=paths))
+    found = credit_of(method("credit", "hgpo", gamma=1.0, history=1), example_x(paths=paths))
     assert found[0][1] == pytest.approx(-0.70711, abs=1e-4) and found[1][1] == pytest.approx(-0.70711, abs=1e-4)
     assert found[2][1] == pytest.approx(1.41421, abs=1e-4)
 
@@ -197,10 +193,11 @@ def test_all_methods_have_one_tolerance(rewards: list[list[float]]) -> None:
     """Of the numbers that were summed up: 1e4 - 1e4 + .1 is as exact as 1e4 is."""
     turns = of_rewards(*rewards, states="STUV")
     turns = replace(turns, tree=torch.zeros(2).long(), node=turns.state)
-    assert not any(credit_of(as_shipped(Tree), turns)[0]) and not any(
-        credit_of(as_shipped(Gigpo, by_turns=True, weight=0.0), turns)[1]
+    assert not any(credit_of(method("credit", "tree"), turns)[0]) and not any(
+        credit_of(method("credit", "gigpo", by_turns=True, weight=0.0), turns)[1]
     )
-    assert not ZeroStd()(turns, 1).any() and deviations(turns.score, turns.group, size=turns.score_size) == 0
+    assert deviations(turns.score, turns.group, size=turns.score_size) == 0
+    assert not method("filter", "zero_std")(turns, 1).any()
     score = torch.nn.utils.rnn.pad_sequence([torch.tensor(own) for own in rewards], batch_first=True)
     assert not grpo(score, torch.ones_like(score), ["P", "P"])[0].any()
 
@@ -210,7 +207,7 @@ def test_equal_entropies_are_not_stretched_to_the_whole_scale() -> None:
     assert turns.entropy is not None
     turns = replace(turns, entropy=turns.entropy * 0 + 0.3)
     turns.entropy[0, 0] += 1e-9  # type: ignore[index]
-    for credit in (as_shipped(Aem), as_shipped(Aepo)):
+    for credit in (method("credit", "aem"), method("credit", "aepo")):
         assert torch.equal(credit(turns, spread(GRPO, turns))[turns.mask], spread(GRPO, turns)[turns.mask])
 
 
@@ -237,4 +234,4 @@ def stopping(credit: Any, samples: int = 8) -> float:
 def test_mt_grpo_by_turn_numbers_does_not_see_what_only_longer_episodes_earn(outcome: str, wanted: float) -> None:
     """The turn's own term is 0 in both: all that have a second turn earn the same. 7 / 8 is the
     baseline's, which has the sample itself."""
-    assert stopping(as_shipped(MtGrpo, turn="reward", outcome=outcome)) == pytest.approx(wanted)
+    assert stopping(method("credit", "mt_grpo", turn="reward", outcome=outcome)) == pytest.approx(wanted)

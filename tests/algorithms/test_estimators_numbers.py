@@ -7,11 +7,11 @@ import pytest
 import torch
 from example_x import by_turn, example_x, one_episode, table, taking
 from torch import Tensor
-from usual import as_shipped, usual
+from usual import method, usual
 from verl.trainer.ppo.core_algos import compute_gae_advantage_return
 
 from turngrid.algorithms.chosen import Chosen, algorithm
-from turngrid.algorithms.estimators.turn_gae import BiLevelGae, TurnPpo, Vapo, turn_returns
+from turngrid.algorithms.estimators.gae import turn_returns
 from turngrid.algorithms.pools import whiten
 from turngrid.algorithms.registry import ESTIMATORS
 from turngrid.algorithms.slots import Estimate, Tokens
@@ -41,7 +41,7 @@ def approximately(numbers: list[list[float]]) -> list[Any]:
 def test_turn_gae() -> None:
     turns = example_x()
     assert turns.value is not None
-    found = as_shipped(TurnPpo)(turns, tokens_of(turns))
+    found = method("algo", "turn_ppo")(turns, tokens_of(turns))
     assert by_turn(found.advantages, turns) == approximately(WHITENED)
     assert by_turn(found.returns, turns) == approximately(RETURNS)
     assert by_turn(found.returns - turns.value, turns) == approximately(RAW)
@@ -49,7 +49,7 @@ def test_turn_gae() -> None:
 
 
 def test_lambda_by_length() -> None:
-    estimators = [as_shipped(TurnPpo, lambda_length=alpha) for alpha in (1, 0.01)]
+    estimators = [method("algo", "turn_ppo", lambda_length=alpha) for alpha in (1, 0.01)]
     wanted = {1: 0.0, 2: 0.5, 10: 0.9, 50: 0.98}
     paths = {f"P_{n}": taking("S" * (n + 1), [0.0] * n) for n in wanted}
     for dead in (False, True):
@@ -63,8 +63,8 @@ def test_the_critic_and_the_policy_have_lambdas_of_their_own() -> None:
     """Each like that of a run with this one lambda, and of two turns .5."""
     turns = example_x()
     seen = tokens_of(turns)
-    found = as_shipped(TurnPpo, lambda_critic=1.0, lambda_length=1.0)(turns, seen)
-    assert torch.equal(found.returns, as_shipped(TurnPpo, lam=1.0)(turns, seen).returns)
+    found = method("algo", "turn_ppo", lambda_critic=1.0, lambda_length=1.0)(turns, seen)
+    assert torch.equal(found.returns, method("algo", "turn_ppo", lam=1.0)(turns, seen).returns)
     of_two, of_three = (turn_returns(turns, turns.value, 0.99, lam)[0] for lam in (0.5, 2 / 3))
     aims = of_two.where(turns.mask.sum(dim=1, keepdim=True) == 2, of_three)
     whitened = whiten(aims - turns.value, turns.mask)
@@ -104,7 +104,7 @@ def by_hand(turns: Turns, lambdas: Any) -> list[float]:
 def test_vapo_has_two_lambdas() -> None:
     """Episodes of X have 5 or 7 tokens, so that alpha .25 gives lambdas .2 and .42857."""
     turns = example_x()
-    found = as_shipped(Vapo, lambda_length=0.25)(turns, rewarded(turns))
+    found = method("algo", "vapo", lambda_length=0.25)(turns, rewarded(turns))
     raw = torch.tensor(by_hand(turns, lambda length: 1 - 4 / length))
     wanted = (raw - raw.mean()) / (raw.var() + 1e-8).sqrt()
     assert in_order(found.advantages, turns) == pytest.approx(wanted.tolist(), abs=1e-5)
@@ -118,7 +118,7 @@ def test_vapo_has_two_lambdas() -> None:
 def test_vapo_with_one_lambda_is_verls_gae() -> None:
     turns = example_x()
     seen = rewarded(turns)
-    found = as_shipped(Vapo, gamma=0.9, lam=0.8, lambda_critic=None, lambda_length=None)(turns, seen)
+    found = method("algo", "vapo", gamma=0.9, lam=0.8, lambda_critic=None, lambda_length=None)(turns, seen)
     advantages, returns = compute_gae_advantage_return(seen.reward, seen.value, seen.mask.float(), 0.9, 0.8)
     assert found.advantages[seen.mask].tolist() == pytest.approx(advantages[seen.mask].tolist(), abs=1e-5)
     assert found.returns[seen.mask].tolist() == pytest.approx(returns[seen.mask].tolist(), abs=1e-5)
@@ -126,22 +126,22 @@ def test_vapo_with_one_lambda_is_verls_gae() -> None:
 
 def test_a_critic_of_turns_may_be_trained_on_first_tokens_only() -> None:
     turns = example_x(windows=True, padding=2)
-    targets = as_shipped(TurnPpo, value_at="first")(turns, tokens_of(turns)).targets
+    targets = method("algo", "turn_ppo", value_at="first")(turns, tokens_of(turns)).targets
     assert targets is not None
     assert turns.mean(targets.float()).gt(0).equal(turns.mask) and int(targets.sum()) == int(turns.mask.sum()) == 16
 
 
 def test_an_episode_that_was_cut_off_may_go_on_with_its_last_value() -> None:
     turns = example_x()  # P_1 alone is out of turns; it earned nothing, and its values are .4 .3 .2
-    found = as_shipped(TurnPpo, gamma=0.5, lam=1.0, bootstrap_truncated=True)(turns, tokens_of(turns))
-    plain = as_shipped(TurnPpo, gamma=0.5, lam=1.0)(turns, tokens_of(turns))
+    found = method("algo", "turn_ppo", gamma=0.5, lam=1.0, bootstrap_truncated=True)(turns, tokens_of(turns))
+    plain = method("algo", "turn_ppo", gamma=0.5, lam=1.0)(turns, tokens_of(turns))
     cut, usual = (by_turn(one.returns, turns) for one in (found, plain))
     assert cut[1] == pytest.approx([0.025, 0.05, 0.1]) and usual[1] == pytest.approx([0, 0, 0])
     assert cut[:1] + cut[2:] == usual[:1] + usual[2:]
 
 
 @pytest.mark.parametrize(
-    "estimator", [as_shipped(TurnPpo), as_shipped(BiLevelGae)], ids=lambda made: type(made).__name__
+    "estimator", [method("algo", "turn_ppo"), method("algo", "bi_level_gae")], ids=lambda made: type(made).__name__
 )
 def test_one_turn_that_filters_left_has_no_variance_and_is_0(estimator: Any) -> None:
     found = estimator(*one_episode([1.0], [[0.5]]))
@@ -150,7 +150,7 @@ def test_one_turn_that_filters_left_has_no_variance_and_is_0(estimator: Any) -> 
 
 def test_bi_level_gae() -> None:
     turns, tokens = one_episode([0.0, 1.0], [[0.1, 0.2], [0.3, 0.4, 0.5]])
-    found = as_shipped(BiLevelGae)(turns, tokens)
+    found = method("algo", "bi_level_gae")(turns, tokens)
     assert tokens.value is not None
     mask = tokens.mask
     assert found.returns[mask].tolist() == pytest.approx([0.95, 0.95, 1, 1, 1])
@@ -162,7 +162,7 @@ def test_bi_level_gae() -> None:
 def test_bi_level_gae_discounts_inside_a_turn_too() -> None:
     """G is .7675 and 1: A_n = G - v_n, then A_j = .9 v_{j+1} - v_j + .9 * .5 A_{j+1}."""
     turns, tokens = one_episode([0.0, 1.0], [[0.1, 0.2], [0.3, 0.4, 0.5]])
-    found = as_shipped(BiLevelGae, gamma_turn=0.95, gamma=0.9, lam=0.5)(turns, tokens)
+    found = method("algo", "bi_level_gae", gamma_turn=0.95, gamma=0.9, lam=0.5)(turns, tokens)
     assert tokens.value is not None
     goal = 0.2 + (0.95 * 0.5 - 0.2) + 0.95 * 0.5 * 0.5
     wanted = [0.9 * 0.2 - 0.1 + 0.45 * (goal - 0.2), goal - 0.2]
@@ -173,7 +173,7 @@ def test_bi_level_gae_discounts_inside_a_turn_too() -> None:
 def test_a_reward_of_nothing_ends_a_turn_all_the_same() -> None:
     """The released code's turns end where a reward stands: with one at the end only, it would
     discount nothing here."""
-    found = as_shipped(BiLevelGae)(*one_episode([0.0, 0.0, 1.0], [[0.0, 0.0]] * 3)).returns
+    found = method("algo", "bi_level_gae")(*one_episode([0.0, 0.0, 1.0], [[0.0, 0.0]] * 3)).returns
     assert found[0, ::4].tolist() == pytest.approx([0.95**2, 0.95, 1])
 
 

@@ -14,7 +14,7 @@ from turngrid.algorithms.credit.rlvmr import Rlvmr as RlvmrCredit
 from turngrid.algorithms.credit.rlvmr import rule_rewards
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import OUTCOMES, Turns
-from turngrid.rewards.shaping.penalties import KEEP, SWITCH
+from turngrid.rewards.shaping.subgoals import KEEP, SWITCH
 from turngrid.rollouts.prompt_forms.hiper import Hiper
 from turngrid.rollouts.prompt_forms.rlvmr import Rlvmr
 

@@ -6,14 +6,11 @@ import pytest
 import torch
 from example_x import GRPO, PATHS, example_x, spread
 from torch import Tensor
-from usual import as_shipped, usual
+from usual import method, usual
 
-from turngrid.algorithms.buffers import SelfImitation
 from turngrid.algorithms.chosen import Chosen
-from turngrid.algorithms.losses import AepoClip, StepClip, TurnClip
 from turngrid.algorithms.schedules import schedule
 from turngrid.algorithms.slots import LossView, StoredEpisode
-from turngrid.algorithms.terms import Epo
 from turngrid.algorithms.turn_table import turn_ids, turn_table
 from turngrid.algorithms.turns import Turns
 
@@ -60,7 +57,7 @@ def test_epo() -> None:
     """In two passes; through verl's own in tests/verl_plugin/test_method_losses.py, as those of
     turn_clip."""
     turns, entropy = epo_example()
-    epo = as_shipped(Epo, weight=0.001, low=0.5, high=1.5, alpha=0.1, decay=1.0)
+    epo = method("terms", "epo", weight=0.001, low=0.5, high=1.5, alpha=0.1, decay=1.0)
     epo.load({"total": 0.3, "count": 1})
     data, coefficients = epo.prepare(turns, turns.mask, entropy, step=11, steps=40)
     assert coefficients["beta"] == pytest.approx(1.60653, abs=1e-5)
@@ -80,7 +77,7 @@ def test_epos_released_penalty_has_no_gradient() -> None:
     turns, entropy = epo_example()
     found = {}
     for gradient in (True, False):
-        epo = as_shipped(Epo, low=0.5, high=1.5, decay=0.0, gradient=gradient)
+        epo = method("terms", "epo", low=0.5, high=1.5, decay=0.0, gradient=gradient)
         epo.load({"total": 0.3, "count": 1})
         data, coefficients = epo.prepare(turns, turns.mask, entropy, step=11, steps=40)
         leaf = entropy.clone().requires_grad_()
@@ -94,8 +91,8 @@ def test_epos_released_penalty_has_no_gradient() -> None:
 def test_epo_counts_the_episodes_that_are_kept() -> None:
     turns, entropy = epo_example()
     keep = turns.mask & torch.tensor([[True], [False]])
-    data, coefficients = as_shipped(Epo).prepare(turns, keep, entropy, step=1, steps=40)
-    _, metrics = as_shipped(Epo).loss(LossView(entropy, entropy, data, 1.0), coefficients)
+    data, coefficients = method("terms", "epo").prepare(turns, keep, entropy, step=1, steps=40)
+    _, metrics = method("terms", "epo").loss(LossView(entropy, entropy, data, 1.0), coefficients)
     assert metrics["entropy"].item() == pytest.approx((0.3 + 1.0) / 2)
 
 
@@ -104,10 +101,11 @@ def test_step_clip_bounds_what_a_bad_turn_costs() -> None:
     clip alone."""
     ratios, mask = torch.tensor([[0.5, 0.0, 2.0, 0.0, 2.0]]), torch.tensor([[1, 0, 1, 0, 1]])
     advantages = torch.tensor([[-1.0, 0, -1, 0, 1]])
-    losses, metrics = StepClip(low=0.2, high=0.2, dual=1.5)(ratios * 0, ratios, advantages, mask, turn_ids(mask))
+    clip = method("loss", "step_clip", low=0.2, high=0.2, dual=1.5)
+    losses, metrics = clip(ratios * 0, ratios, advantages, mask, turn_ids(mask))
     assert losses[mask.bool()].tolist() == pytest.approx([1.5, 1.5, -1.2])
     assert metrics["bounded"][mask.bool()].tolist() == [1, 1, 0]
-    plain, _ = TurnClip(low=0.2, high=0.2)(ratios * 0, ratios, advantages, mask, turn_ids(mask))
+    plain, _ = method("loss", "turn_clip", low=0.2, high=0.2)(ratios * 0, ratios, advantages, mask, turn_ids(mask))
     assert plain[mask.bool()].tolist() == pytest.approx([1.64872, 7.38906, -1.2], abs=1e-5)
 
 
@@ -115,7 +113,8 @@ def test_aepo_clip_costs_what_ppos_does_and_keeps_a_gradient_above_the_clip() ->
     """Ratios e^2, e^-2 with A = 1, then with A = -1; PPO's gradients are 0, -e^-2, 0, 0."""
     ratios, mask = torch.tensor([[2.0, -2.0, 2.0, -2.0]]), torch.ones(1, 4).long()
     advantages, now = torch.tensor([[1.0, 1, -1, -1]]), ratios.clone().requires_grad_()
-    losses, metrics = AepoClip(low=0.2, high=0.3, dual=3.0)(ratios * 0, now, advantages, mask, turn_ids(mask))
+    clip = method("loss", "aepo_clip", low=0.2, high=0.3, dual=3.0)
+    losses, metrics = clip(ratios * 0, now, advantages, mask, turn_ids(mask))
     losses.sum().backward()
     assert now.grad is not None
     assert losses[0].tolist() == pytest.approx([-1.3, -0.13534, 3.0, 0.8], abs=1e-5)
@@ -129,19 +128,19 @@ def stored(score: float, step: int = 1) -> StoredEpisode:
 
 def test_self_imitation_divides_by_no_deviation_of_0() -> None:
     """Where most groups' scores are equal, 1e-6 alone would make an advantage of a million."""
-    buffer = as_shipped(SelfImitation, capacity=1)
+    buffer = method("buffer", "self_imitation", capacity=1)
     buffer.load({"episodes": [vars(stored(1))] * 2, "groups": [(1, [0.0, 0.0, 0.25], [0.0, 0.0, 0.4])]})
     assert [episode.advantage for episode in buffer.take(2)] == [1.0, 1.0]
 
 
 def test_self_imitation_waits_until_it_holds_enough() -> None:
-    buffer = as_shipped(SelfImitation, capacity=2)
+    buffer = method("buffer", "self_imitation", capacity=2)
     buffer.load({"episodes": [vars(stored(1))] * 3, "groups": [(1, [0.5], [0.5])]})
     assert buffer.take(2) == [] and len(buffer) == 3  # 3 is not more than 1.5 x 2
 
 
 def test_self_imitation_stores_what_beat_its_group_and_forgets_what_is_old() -> None:
-    turns, buffer = example_x(), as_shipped(SelfImitation, tolerate=1)
+    turns, buffer = example_x(), method("buffer", "self_imitation", tolerate=1)
     assert buffer.wanted(turns, spread(GRPO, turns), 1) == [0, 3, 5]
     for step in (1, 2, 3, 4):
         buffer.offer(step, [stored(1.0, step)], turns)

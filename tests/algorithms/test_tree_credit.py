@@ -8,9 +8,9 @@ import pytest
 import torch
 from example_x import PATHS, by_turn, example_x
 from torch import Tensor
-from usual import as_shipped
+from usual import method
 
-from turngrid.algorithms.credit.groups import Attempts, Pair, Tree, TreeQ, leaves
+from turngrid.algorithms.credit.tree import leaves
 from turngrid.algorithms.turn_table import turn_table
 from turngrid.algorithms.turns import Turns
 from turngrid.config.compose import Composer
@@ -39,20 +39,20 @@ def inter(turns: Turns) -> Tensor:
 def test_leaves_are_compared_with_all_and_with_those_of_their_tree(dead: bool) -> None:
     turns = leaves_of(SCORES, TREES, dead)
     assert inter(turns)[:, 0].tolist() == pytest.approx(INTER, abs=1e-5)
-    found = as_shipped(Tree)(turns, inter(turns))
+    found = method("credit", "tree")(turns, inter(turns))
     assert found[:, 0].tolist() == pytest.approx(TREE_GRPO, abs=1e-5) == found[:, 1].tolist()
 
 
 def test_a_tree_with_one_leaf_adds_nothing() -> None:
     """As in the paper; the released code adds its raw score."""
     turns = leaves_of([1.0, 0.0, 0.0], [0, 1, 1])
-    assert not as_shipped(Tree)(turns, torch.zeros(3, 2)).any()
+    assert not method("credit", "tree")(turns, torch.zeros(3, 2)).any()
 
 
 def test_a_shared_turn_may_be_learned_from_once() -> None:
     turns = leaves_of(SCORES, TREES)
     assert leaves(turns).tolist() == [[3.0, 1.0]] * 6
-    found = as_shipped(Tree, shared="once")(turns, inter(turns))
+    found = method("credit", "tree", shared="once")(turns, inter(turns))
     assert found[:, 0].tolist() == pytest.approx([number / 3 for number in TREE_GRPO], abs=1e-5)
     assert found[:, 1].tolist() == pytest.approx(TREE_GRPO, abs=1e-5)
 
@@ -93,14 +93,14 @@ def test_a_turn_is_compared_with_its_siblings(composed: Composer, dead: bool, gr
 
 def test_a_node_is_learned_from_once_as_shipped() -> None:
     turns = of_paths(BELOW)
-    found = by_turn(as_shipped(TreeQ)(turns, inter(turns)), turns)
+    found = by_turn(method("credit", "tree_q")(turns, inter(turns)), turns)
     assert [row[0] for row in found] == pytest.approx([A / 2] * 2 + [B / 3] * 3, abs=1e-5)
     assert found[3][1:] == pytest.approx([D / 2, -LEAF], abs=1e-5)
 
 
 def test_a_turn_without_siblings_may_have_its_episodes_advantage() -> None:
     turns = of_paths(BELOW)
-    found = by_turn(as_shipped(TreeQ, alone="episode", shared="each")(turns, inter(turns)), turns)
+    found = by_turn(method("credit", "tree_q", alone="episode", shared="each")(turns, inter(turns)), turns)
     assert found[2] == pytest.approx([B, C, 2 * inter(turns)[2, 0].item()], abs=1e-5)  # one tree: GRPO twice
     assert found[0] == pytest.approx(TREE_Q[0], abs=1e-5)
 
@@ -108,14 +108,14 @@ def test_a_turn_without_siblings_may_have_its_episodes_advantage() -> None:
 @pytest.mark.parametrize("below", [dict.fromkeys(BELOW, 0.3), {"abc": 1.0}], ids=["equal", "one"])
 def test_equal_scores_and_one_episode_teach_nothing(below: dict[str, float]) -> None:
     turns = of_paths(below)
-    assert not as_shipped(TreeQ)(turns, torch.ones(turns.mask.shape).double()).any()
+    assert not method("credit", "tree_q")(turns, torch.ones(turns.mask.shape).double()).any()
 
 
 def test_values_that_differ_by_rounding_are_equal() -> None:
     turns = of_paths({"a1": 0.3, "b2": 0.0})
     turns.reward[1, :2] = torch.tensor([0.1, 0.2]).double()  # as float32 has them
     turns.reward[0, 1] = torch.tensor(0.3).double()
-    assert not as_shipped(TreeQ)(turns, torch.zeros(turns.mask.shape).double()).any()
+    assert not method("credit", "tree_q")(turns, torch.zeros(turns.mask.shape).double()).any()
 
 
 # ---- pairs
@@ -133,7 +133,7 @@ def test_a_pair_is_learned_from_at_the_turn_where_it_parts(composed: Composer, e
 
 
 def test_pairs_part_at_any_turn_and_one_alone_teaches_nothing() -> None:
-    of = as_shipped(Pair)
+    of = method("credit", "pair")
     for below, wanted in (
         ({"a": 1.0, "bc": 0.0}, [[2.0], [-2.0, 0.0]]),
         ({"abc": 0.25, "abd": 1.0}, [[0, 0, -1.5], [0, 0, 1.5]]),
@@ -142,7 +142,7 @@ def test_pairs_part_at_any_turn_and_one_alone_teaches_nothing() -> None:
     ):
         turns = of_paths(below)
         assert by_turn(of(turns, torch.ones(turns.mask.shape).double()), turns) == wanted
-    assert as_shipped(Pair)(example_x(), torch.ones(example_x().mask.shape).double()).all()
+    assert method("credit", "pair")(example_x(), torch.ones(example_x().mask.shape).double()).all()
 
 
 # ---- attempts
@@ -173,5 +173,5 @@ def test_a_play_is_compared_with_those_of_its_number(composed: Composer, shape: 
 def test_equal_attempts_and_episodes_of_one_change_nothing() -> None:
     turns = of_attempts()
     equal = replace(turns, reward=turns.reward * 0)
-    assert not as_shipped(Attempts)(equal, torch.ones(turns.mask.shape).double()).any()
-    assert as_shipped(Attempts)(example_x(), torch.ones(turns.mask.shape).double()).all()
+    assert not method("credit", "attempts")(equal, torch.ones(turns.mask.shape).double()).any()
+    assert method("credit", "attempts")(example_x(), torch.ones(turns.mask.shape).double()).all()

@@ -9,10 +9,9 @@ import torch
 from example_x import credit_of, example_x, one_episode, random_paths
 from test_credit_graft import table
 from torch import Tensor
-from usual import as_shipped, method
+from usual import method
 
-from turngrid.algorithms.credit.gigpo import Gigpo, Hgpo
-from turngrid.algorithms.estimators.turn_gae import BiLevelGae, TurnPpo, turn_returns
+from turngrid.algorithms.estimators.gae import turn_returns
 from turngrid.algorithms.registry import SLOTS
 from turngrid.algorithms.turns import Turns, repeated_states
 
@@ -27,9 +26,9 @@ ENDED = ("P", "A y B", [0], "lost")
 def test_gigpo_counts_the_costs_that_running_out_of_turns_spares(gamma: float, first: float) -> None:
     """Returns to go of -.3 -.2 -.1 would make the last turn the best of A. With as many turns ahead
     all three have the first's."""
-    made = as_shipped(Gigpo, gamma=gamma, std=False)
+    made = method("credit", "gigpo", gamma=gamma, std=False)
     assert credit_of(made, table(CUT, ENDED)) == [pytest.approx([first / 4] * 3), pytest.approx([-first * 3 / 4])]
-    assert credit_of(as_shipped(Gigpo, gamma=gamma), table(CUT, CUT)) == [[0.0] * 3] * 2
+    assert credit_of(method("credit", "gigpo", gamma=gamma), table(CUT, CUT)) == [[0.0] * 3] * 2
     published = credit_of(replace(made, costs_go_on=False, gamma=1.0), table(CUT, ENDED))
     assert published == [pytest.approx([-0.15, -0.05, 0.05]), pytest.approx([0.15])]
 
@@ -40,21 +39,22 @@ def test_gigpo_fills_up_with_the_episodes_mean_cost() -> None:
     turns = table(("P", "A x A x A y A", [-0.1, -0.1, 0], "out_of_turns"))
     mean = (-0.2 - 0.5 / 3 - 0.4 / 3) / 3
     wanted = pytest.approx([-0.2 - mean, -0.5 / 3 - mean, -0.4 / 3 - mean])
-    assert credit_of(as_shipped(Gigpo, gamma=1.0, std=False), turns) == [wanted]
+    assert credit_of(method("credit", "gigpo", gamma=1.0, std=False), turns) == [wanted]
 
 
 @pytest.mark.parametrize("outcome", ["won", "lost"])
 def test_the_end_of_a_game_and_rewards_above_0_are_as_published(outcome: str) -> None:
     turns = table(("P", "A x A x A", [-0.1, 0.4], outcome), ("P", "A x A x A", [0.2, 0.4], "out_of_turns"))
-    for kind in (Gigpo, Hgpo):
-        assert credit_of(as_shipped(kind), turns) == credit_of(as_shipped(kind, costs_go_on=False), turns)
+    for name in ("gigpo", "hgpo"):
+        assert credit_of(method("credit", name), turns) == credit_of(method("credit", name, costs_go_on=False), turns)
 
 
 def test_hgpo_counts_them_too() -> None:
     """By one state -.3 -.3 -.3 0, by two -.3 -.3, which are equal: the mean return is -.225."""
-    found = credit_of(as_shipped(Hgpo, gamma=1.0, std=False, history=1), table(CUT, ENDED))
+    found = credit_of(method("credit", "hgpo", gamma=1.0, std=False, history=1), table(CUT, ENDED))
     assert found == [pytest.approx([-0.075] * 3, abs=1e-6), pytest.approx([0.225], abs=1e-6)]
-    published = credit_of(as_shipped(Hgpo, gamma=1.0, std=False, history=1, costs_go_on=False), table(CUT, ENDED))
+    hgpo = method("credit", "hgpo", gamma=1.0, std=False, history=1, costs_go_on=False)
+    published = credit_of(hgpo, table(CUT, ENDED))
     assert published[0][2] == pytest.approx((2 * 0.05 + 3 * 0.05) / 5, abs=1e-6)
 
 
@@ -77,7 +77,7 @@ def test_bi_level_gae_is_not_paid_either() -> None:
     where the episode was cut off, else .2; those before have v' - v + A' / 2."""
     for outcome, wanted in ((2, [-0.15, 0.1, 0.0]), (1, [-0.1, 0.2, 0.2])):
         turns, tokens = one_episode([0.0], [[-0.1, -0.3, -0.2]], outcome)
-        found, raw = as_shipped(BiLevelGae, lam=0.5)(turns, tokens), torch.tensor(wanted)
+        found, raw = method("algo", "bi_level_gae", lam=0.5)(turns, tokens), torch.tensor(wanted)
         whitened = (raw - raw.mean()) / raw.std()
         assert found.advantages[tokens.mask].tolist() == pytest.approx(whitened.tolist(), abs=1e-4)
         assert found.returns[tokens.mask].tolist() == pytest.approx([-0.2, -0.1, 0.0], abs=1e-6)
@@ -170,9 +170,9 @@ def test_estimators_over_turns_discount_no_summary() -> None:
     values = [[0.1, 0.2], [0.3, 0.4]]
     turns, tokens = one_episode([0.0, 1.0], values)
     summed_up, more = one_episode([0.0, 0.0, 1.0], [values[0], [0.7, 0.8], values[1]], 0, [0, 1, 0])
-    for estimator in (as_shipped(TurnPpo), as_shipped(BiLevelGae)):
+    for estimator in (method("algo", "turn_ppo"), method("algo", "bi_level_gae")):
         one, two = estimator(turns, tokens).returns, estimator(summed_up, more).returns
-        if isinstance(estimator, TurnPpo):
+        if estimator.grain == "turn":
             one, two = turns.spread(one), summed_up.spread(two)
         one, two = one[tokens.mask].tolist(), two[more.mask].tolist()
         assert two[:2] + two[4:] == pytest.approx(one) and two[2:4] == pytest.approx(one[2:])

@@ -76,7 +76,7 @@ algo=ppo credit=[group_scale] actor_rollout_ref.rollout.n=2 buffer=self_imitatio
     buffer=self_imitation and algo=ppo; use algo=grpo
     shaping=subgoals and prompt=plain; use prompt=hiper
     rollout_form=prefix and curriculum.name=threshold; use curriculum=phases
-algo=starpo_s filter.std_top.share=0.05 rollout_form=tcod curriculum=horizon loss=turn_clip +loss.mine.target=turngrid.algorithms.losses:TurnClip +loss.mine.low=0.2 +loss.mine.high=0.2
+algo=starpo_s filter.std_top.share=0.05 rollout_form=tcod curriculum=horizon loss=turn_clip +loss.mine.target=turngrid.algorithms.losses.turn_clip:TurnClip +loss.mine.low=0.2 +loss.mine.high=0.2
     filter=std_top and data.train_batch_size=16; use a higher filter.std_top.share
     rollout_form=tcod and curriculum.horizon={1; use curriculum=none
     loss=[turn_clip,mine]; use loss=turn_clip

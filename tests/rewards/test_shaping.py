@@ -3,13 +3,12 @@
 from typing import Any
 
 import pytest
-from usual import as_shipped, usual
+from usual import method, usual
 
 from turngrid.algorithms.chosen import Chosen
 from turngrid.rewards.registry import named_reward
 from turngrid.rewards.reward import TRAINED, RewardView
 from turngrid.rewards.shaping.g_ra import GRa, Level
-from turngrid.rewards.shaping.last_turn import Overlong
 from turngrid.rollouts.ending import shape
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.row import to_rows
@@ -81,7 +80,7 @@ def test_the_longest_window_counts_and_observations_need_not() -> None:
     turns[2].prompt_ids = [7]  # the third turn begins a row of its own
     for settings, n in (({}, 180), ({"actions_only": True}, 100)):
         made = episode([Turn(**vars(turn)) for turn in turns])
-        shape(made, "sparse", {"overlong": as_shipped(Overlong, limit=100, **settings)})
+        shape(made, "sparse", {"overlong": method("shaping", "overlong", limit=100, **settings)})
         assert trained(made)[-1] == pytest.approx(-(n - 80) / 20)  # a fifth of the limit
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from says import Says
-from usual import as_shipped, method
+from usual import method
 
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
@@ -14,7 +14,6 @@ from turngrid.records.step_metrics import step_metrics
 from turngrid.rewards.registry import reward
 from turngrid.rewards.reward import TRAINED, RewardView
 from turngrid.rollouts.episode import Episode, Outcome, Turn
-from turngrid.rollouts.forms.attempts import Attempts
 from turngrid.rollouts.loop import EpisodeSpec
 
 STYLE = make_environment("textworld").prompt
@@ -26,7 +25,7 @@ Play = Callable[..., Episode]
 def play(play_spec: Play, game: TaskRef) -> Play:
     def play(policy: object, turns: int = 4, void: str = "", **settings: Any) -> Episode:
         base = EpisodeSpec(game, STYLE, turns, reward("sparse"), void=void)
-        spec, _ = as_shipped(Attempts, **settings).specs(base, 2, Random(0))
+        spec, _ = method("rollout_form", "attempts", **settings).specs(base, 2, Random(0))
         return play_spec(policy, spec)
 
     return play

@@ -7,13 +7,12 @@ import torch
 from game_table import REWARD, SAMPLES, TURNS, Group, Table
 from plain_model import Plain
 from test_windows import assert_rows_are_what_the_server_saw, last_of_turn
-from usual import as_shipped
+from usual import method
 
 from turngrid.experiments.stages.ledger import of_episodes
 from turngrid.records.statistics import summarise
 from turngrid.records.step_metrics import step_metrics
 from turngrid.rewards.reward import TRAINED, RewardView
-from turngrid.rewards.shaping.last_turn import TurnBonus
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.policy import Reply, TurnContext
@@ -84,7 +83,8 @@ def test_a_summary_is_no_turn_of_the_environment(played: Group) -> None:
         assert not episode.turns[-1].aside and not episode.turns[0].aside
         outputs = row_fields(episode, REWARD)
         assert [output["num_turns"] for output in outputs][:-1] == [2] * (len(outputs) - 1)
-        bonus = as_shipped(TurnBonus, weight=1.0)(RewardView(episode, {TRAINED: [0.0] * len(episode.turns)}, 1))
+        view = RewardView(episode, {TRAINED: [0.0] * len(episode.turns)}, 1)
+        bonus = method("shaping", "turn_bonus", weight=1.0)(view)
         assert sum(bonus[TRAINED]) == pytest.approx(0.1 * len(episode.played_turns))
         assert Standards(1, 0, TURNS).objection(episode) in ("not won", "")
     told, tokens = step_metrics([episodes], REWARD), sum(len(t.action_ids) for e in episodes for t in e.turns)

@@ -14,7 +14,7 @@ from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.config import ActorConfig
 
-from turngrid.algorithms.losses import TurnClip
+from turngrid.algorithms.losses.turn_clip import TurnClip
 from turngrid.algorithms.registry import SLOTS
 from turngrid.verl_plugin.training.zero_advantages import BY_PASS, NEEDS_ALL_ROWS, PASSES, WEIGHED, may_be_left_out
 

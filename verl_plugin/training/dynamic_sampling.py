@@ -17,7 +17,7 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from turngrid.algorithms.chosen import Scheduled
-from turngrid.algorithms.filters.groups import equal_scores
+from turngrid.algorithms.filters.zero_std import equal_scores
 from turngrid.algorithms.group import group_ids
 
 NAME = "dynamic_sampling"

@@ -21,7 +21,7 @@ from verl.utils.metric import AggregationType, Metric
 from verl.workers.utils.padding import no_padding_2_padding
 
 from turngrid.algorithms.chosen import Chosen
-from turngrid.algorithms.losses import turn_sums
+from turngrid.algorithms.losses.turn_clip import turn_sums
 from turngrid.algorithms.registry import LOSS_MODE
 from turngrid.algorithms.slots import LossView
 from turngrid.verl_plugin.averaged import weights_of_pass

@@ -1,5 +1,3 @@
-"""Estimators of games of several seats: a baseline for each role (SPIRAL, MARSHAL)."""
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,10 +5,8 @@ from typing import Any
 
 import torch
 
-from turngrid.algorithms.group import group_ids
-from turngrid.algorithms.pools import centred, pools
 from turngrid.algorithms.slots import Estimate, Tokens
-from turngrid.algorithms.turns import Turns, discounted
+from turngrid.algorithms.turns import Turns
 from turngrid.rewards.declared import SYNCHRONOUS, WHOLE_STEP, Method, excludes, number, without, word
 
 STEP, GAME = "step", "game"
@@ -18,7 +14,7 @@ STEP, GAME = "step", "game"
 
 @dataclass(kw_only=True)
 class Rae(Method):
-    """Role-conditioned advantage estimation: ``A_t = gamma^(turns left) (R - b)``.
+    """Role-conditioned advantage estimation (SPIRAL): ``A_t = gamma^(turns left) (R - b)``.
 
     b is a moving average of R for each task and seat, 0 at first: ``b <- decay b + (1 - decay) R``.
     It is part of every checkpoint. With ``update: step`` all matches of a step use b as it stood at
@@ -55,28 +51,6 @@ class Rae(Method):
 
     def load(self, state: Mapping[str, Any]) -> None:
         self.baselines = dict(state["baselines"])
-
-
-@dataclass(kw_only=True)
-class RoleMean(Method):
-    """``A_t = G_t - mean of G over all turns of the same task and seat, or role, in the step``.
-
-    ``G_t = r_t + gamma G_{t+1}``. No deviation, no group.
-    """
-
-    gamma: float = number(0, 1)
-
-    grain = "turn"
-    requires = frozenset({WHOLE_STEP})
-
-    def __call__(self, turns: Turns, tokens: Tokens) -> Estimate:
-        returns, sizes = (
-            discounted(rewards * turns.mask, turns.steps(self.gamma)) for rewards in (turns.reward, turns.reward.abs())
-        )
-        task, (episode, turn) = group_ids([*map(task_of, turns.tasks)] or [""] * len(returns)), turns.flat()
-        role = torch.zeros_like(turn) if turns.role is None else turns.role[episode, turn]
-        values = centred(returns[turns.mask], pools(task[episode], role), sizes[turns.mask])
-        return Estimate(torch.zeros_like(returns).masked_scatter(turns.mask, values), returns)
 
 
 def roles_of(turns: Turns) -> list[str]:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from turngrid.algorithms.contexts import Context, RowView
 from turngrid.algorithms.library.texts import POLICY, RULE, Skills
-from turngrid.algorithms.losses import DROPS_TOKENS
+from turngrid.algorithms.losses.turn_clip import DROPS_TOKENS
 from turngrid.algorithms.slots import LossView, OfferedEpisode, Request
 from turngrid.algorithms.turns import Turns
 from turngrid.rewards.declared import CONTEXTS, GAMES_AGAIN, Conflict, Method, number, only, word

@@ -1,5 +1,3 @@
-"""Loss forms (``loss=``) of our own; the others are verl's."""
-
 from dataclasses import dataclass
 
 import torch
@@ -50,54 +48,8 @@ class TurnClip(Method):
         return torch.maximum(free, clipped), {"clipped": (clipped > free).float()}
 
 
-@dataclass(kw_only=True)
-class StepClip(TurnClip):
-    """``TurnClip``, at most ``-dual A`` if A < 0, and the mean over turns of means over tokens.
-
-    ``loss_agg_mode`` has no effect on it.
-    """
-
-    dual: float = number(1)
-
-    over_turns = True
-    weighed = True
-
-    def __call__(
-        self, old_log_prob: Tensor, log_prob: Tensor, advantages: Tensor, mask: Tensor, turn_ids: Tensor
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        losses, metrics = super().__call__(old_log_prob, log_prob, advantages, mask, turn_ids)
-        bound = torch.where(advantages < 0, -self.dual * advantages, torch.inf)
-        return torch.minimum(losses, bound), {**metrics, "bounded": (losses > bound).float()}
-
-
 def turn_sums(values: Tensor, mask: Tensor, turn_ids: Tensor) -> Tensor:
     """Return, on each token, the sum over its turn's tokens in ``mask``; (b, T)."""
     width = int(turn_ids.max()) + 1 if turn_ids.numel() else 1
     where = torch.arange(len(turn_ids), device=values.device).unsqueeze(1) * width + turn_ids
     return values.new_zeros(len(turn_ids) * width).index_add_(0, where[mask], values[mask])[where]
-
-
-@dataclass(kw_only=True)
-class AepoClip(Method):
-    """``max(-A r, -A clip(r, 1 - low, (1 + high) r / sg(r)))``, at most ``-dual A`` if A < 0.
-
-    The loss is PPO's. If A > 0 and r > 1 + high, the gradient is ``-(1 + high) A``, not 0.
-    """
-
-    low: float = number(0, 1)
-    high: float = number(0)
-    dual: float = number(1)
-
-    weighed = True
-
-    def __call__(
-        self, old_log_prob: Tensor, log_prob: Tensor, advantages: Tensor, mask: Tensor, turn_ids: Tensor
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        ratio = torch.exp((log_prob - old_log_prob).clamp(max=LARGEST))
-        above = ratio.detach() > 1 + self.high
-        kept = torch.where(
-            above, (1 + self.high) * torch.exp(log_prob - log_prob.detach()), ratio.clamp(min=1 - self.low)
-        )
-        free, clipped = -advantages * ratio, -advantages * kept
-        bound = torch.where(advantages < 0, -self.dual * advantages, torch.inf)
-        return torch.minimum(torch.maximum(free, clipped), bound), {"clipped": (clipped > free).float()}

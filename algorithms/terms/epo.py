@@ -1,5 +1,3 @@
-"""Loss terms (``terms=[...]``), which are added to the policy's loss."""
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +12,7 @@ from turngrid.rewards.declared import Method, number
 
 @dataclass(kw_only=True)
 class Epo(Method):
-    """``- weight * (L_H - beta_k * L_smooth)``, with gradient.
+    """Keep entropy near its average: ``- weight * (L_H - beta_k * L_smooth)``, with gradient.
 
     Both are means over episodes of means over turns of means over tokens: ``L_H`` of the entropy H,
     ``L_smooth`` of ``alpha * P`` with ``P = max(0, low * Hbar - H) + max(0, H - high * Hbar)``.

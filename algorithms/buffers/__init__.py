@@ -1,0 +1,1 @@
+"""Buffers (``buffer=``): episodes of earlier steps, to train on them again."""

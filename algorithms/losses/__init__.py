@@ -1,0 +1,1 @@
+"""Losses of our own (``loss=``); the others are verl's."""

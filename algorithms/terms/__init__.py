@@ -1,0 +1,1 @@
+"""Loss terms (``terms=[...]``), which are added to the policy's loss."""
