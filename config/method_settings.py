@@ -15,6 +15,7 @@ from turngrid.envs.extensions import UnknownName
 from turngrid.tasks.schema import Algo
 
 HEADS = "critic.model.override_config.value_heads"
+OFF = "${oc.decode:'false'}"  # false, but not as typed: typed values are part of a run's name
 PAPER = "paper"  # the scale at which conf/algo/ has the paper's values
 
 
@@ -99,13 +100,12 @@ def fill_in(config: DictConfig) -> None:
         config.critic.enable = True  # verl by itself trains one only for ``gae``
     if "teacher" in needs:
         config.algorithm.use_kl_in_reward = True  # its log-probs are computed as those of a reference policy
+    # vLLM and verl's asynchronous client report no entropy; bypass_mode would skip the pass for it
+    server_reports = mode(config) == SYNC and config.actor_rollout_ref.rollout.name == "transformers"
+    if "log_probs" in needs or ("entropy" in needs and not server_reports):
+        config.algorithm.rollout_correction.bypass_mode = OFF
     if "entropy" in needs:
-        # vLLM and verl's asynchronous client report none; bypass_mode would skip the pass for them
-        server_reports = mode(config) == SYNC and config.actor_rollout_ref.rollout.name == "transformers"
-        config.algorithm.rollout_correction.bypass_mode &= server_reports
         config.actor_rollout_ref.actor.calculate_entropy |= bool(config.get("terms"))
-    if "log_probs" in needs:
-        config.algorithm.rollout_correction.bypass_mode = False
     for name, method in chosen.of("filter", 1).items():
         if sampler := getattr(method, "sampler", None):
             custom = dict(zip(("path", "name"), sampler, strict=True))

@@ -40,7 +40,8 @@ OUTPUT_KEYS = (
     "env.step_deadline_s",
     "eval.servers",
 )
-CORRECTION = "algorithm.rollout_correction.rollout_is"
+WEIGHTS = "algorithm.rollout_correction.rollout_is"
+BYPASS = "algorithm.rollout_correction.bypass_mode"  # cluster=cpu sets it, and it changes what is learned
 OLD = ".old"
 FAILURE = "failure.json"
 Plain = dict[str, Any]
@@ -52,7 +53,7 @@ def outside_identity() -> tuple[str, ...]:
     keys = {*OUTPUT_KEYS, *WHERE_AND_HOW}
     for group in (*WHERE_AND_HOW, SERVERS):
         for file in sorted((CONF / group).glob("*.yaml")):
-            keys |= {key for key, _ in flattened(OmegaConf.to_container(OmegaConf.load(file)))} - {"defaults"}
+            keys |= {key for key, _ in flattened(OmegaConf.to_container(OmegaConf.load(file)))} - {"defaults", BYPASS}
     return tuple(sorted(key for key in keys if key.split(".")[0] not in WHERE_AND_HOW or key in WHERE_AND_HOW))
 
 
@@ -96,16 +97,30 @@ def _blanked(config: DictConfig) -> Plain:
         _put(whole, key, None)
     if OmegaConf.select(config, "health.name") == "rollback":  # it changes what is learned
         whole["health"] = OmegaConf.to_container(config.health)
-    # on GPUs importance weights are on by default: null counts, if it was set
-    select, correction = OmegaConf.select, config.get("algorithm", {}).get("rollout_correction")
-    on_gpus = select(config, "trainer.device") == "cuda" and select(config, "trainer.v1.trainer_mode") == "sync"
-    if on_gpus and correction.rollout_is is None and not OmegaConf.is_interpolation(correction, "rollout_is"):
-        _put(whole, CORRECTION, "none")
+    for key, value in _correction(config).items():
+        _put(whole, key, value)
     if whole.get("precision") == "auto":  # it follows from the model and the machine
         whole["precision"] = None
     if whole.get("extend"):
         whole["extend"] = Path(whole["extend"]).name  # the folder may move
     return whole
+
+
+def _correction(config: DictConfig) -> Plain:
+    """Return the values of two keys whose defaults depend on the cluster; null for a default.
+
+    On GPUs importance weights are on by default, so a typed null counts. ``bypass_mode`` is true by
+    default on CPUs, unless weights or a rejection are typed; asynchronous modes set it themselves.
+    """
+    node = OmegaConf.select(config, "algorithm.rollout_correction")
+    if node is None or config.trainer.v1.trainer_mode != "sync":
+        return {BYPASS: None}
+    on_gpus = config.trainer.device == "cuda"
+    typed = {key: node[key] for key in node if not OmegaConf.is_interpolation(node, key)}
+    usual = not (on_gpus or typed.get("rollout_is") or typed.get("rollout_rs"))
+    bypass = typed.get("bypass_mode", usual)
+    counts = {BYPASS: None if bypass == usual else bypass}
+    return {**counts, WEIGHTS: "none"} if on_gpus and typed.get("rollout_is", "") is None else counts
 
 
 def _put(node: Plain, key: str, value: Any) -> None:

@@ -1,7 +1,8 @@
 """Metrics of one RL step's episodes: success, rewards, signal, behaviour."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import inf
 from statistics import fmean, median, stdev
 
 import numpy as np
@@ -17,12 +18,12 @@ N_GRAM = 4  # of Welleck et al. (2020), arXiv 1908.04319: seq-rep-4
 
 
 def step_metrics(
-    groups: Sequence[Sequence[Episode]], trained: str, replaced: Collection[int] = (), limit: float = float("inf")
+    groups: Sequence[Sequence[Episode]], trained: str, replaced: Collection[int] = (), limits: Mapping[str, float] = {}
 ) -> dict[str, float]:
     """Return metrics of a step under the names of ``turngrid.records.metrics``.
 
     ``trained`` is the chosen reward. In the groups of ``replaced``, a stored episode replaced one.
-    ``limit`` is that of an answer's tokens.
+    ``limits`` are those of an answer's tokens by role, of other answers under "".
     """
     episodes = [episode for group in groups for episode in group]
     learned = [[episode for episode in group if episode.trained] for group in groups]
@@ -34,7 +35,7 @@ def step_metrics(
         **_signal(compared, trained, replaced),
         REPEATED: repeated_states(compared),
         **_play(episodes),
-        **_answers(groups, limit),
+        **_answers(groups, limits),
         **_form(episodes),
         **_matches(episodes),
     }
@@ -202,16 +203,17 @@ def repeated_share(*answers: Sequence[int]) -> float:
     return 1 - sum(len(set(own)) for own in grams) / total if total else 0.0
 
 
-def _answers(groups: Sequence[Sequence[Episode]], limit: float) -> dict[str, float]:
+def _answers(groups: Sequence[Sequence[Episode]], limits: Mapping[str, float]) -> dict[str, float]:
     """Return how answers repeat themselves, and how games and lengths of episodes differ.
 
     A prompt has the goal, so fewer prompts than goals mean that games are mixed up.
     """
     episodes = [episode for group in groups for episode in group]
-    answers = [turn.action_ids for episode in episodes for turn in episode.own_turns if not turn.aside]
+    turns = [turn for episode in episodes for turn in episode.own_turns if turn.role != SUMMARY]
+    usual = limits.get("", inf)
     metrics = {
-        "rollout/repeated_tokens": repeated_share(*answers),
-        "rollout/answers_at_limit": _mean(len(ids) >= limit for ids in answers),
+        "rollout/repeated_tokens": repeated_share(*(turn.action_ids for turn in turns if not turn.aside)),
+        "rollout/answers_at_limit": _mean(len(turn.action_ids) >= limits.get(turn.role, usual) for turn in turns),
     }
     if first := [group[0] for group in groups if group]:
         goals, prompts = {one.goal for one in first}, {tuple(one.prompt_ids) for one in first}

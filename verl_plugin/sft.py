@@ -71,6 +71,14 @@ class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
         self.train_sampler.seed = self.run.seed * 1_000_003  # the sampler adds the epoch
         self.train_dataloader = StatefulDataLoader(self.train_dataset, collate_fn=self.collate_fn, **batches)
 
+    def _get_batch_seqlens(self, data: Any) -> Any:
+        """Begin a step, on every rank: only the logging one has trackers.
+
+        Until verl's SFT trainer has a hook for it.
+        """
+        watchdog.current.enter("sft step")
+        return super()._get_batch_seqlens(data)
+
 
 class Tracking(RunTracking):
     """Also log the time since the start.
@@ -87,7 +95,6 @@ class Tracking(RunTracking):
         Tracking.opened = self
 
     def log(self, data: Mapping[str, Any], step: int, backend: str | None = None) -> None:
-        watchdog.current.enter("sft step")
         super().log({**data, "timing/since_start": time.perf_counter() - self.started}, step, backend)
 
 

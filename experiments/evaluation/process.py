@@ -59,6 +59,7 @@ async def evaluate(run: Run, policies: Sequence[Mapping[str, Any]], models: Mapp
                     pool = await pool_of(run, item.evaluation_set.env)
                     episodes = await model.roll_out(specs, _rules(run, item, model.context, models or {}), pool, count)
                     stage.write(run.folder, policy["name"], item, episodes)
+                    watchdog.current.enter("first game")  # slots end at about once: its time is not that between games
 
 
 def _rules(run: Run, item: EvaluationSetting, context: int, models: Mapping[str, str]) -> Rules:

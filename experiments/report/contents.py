@@ -3,7 +3,7 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from turngrid.experiments.sweep.definition import SCORE, SUCCESS
 from turngrid.experiments.tables import duration
 from turngrid.experiments.viewer.page import fragment
 from turngrid.experiments.viewer.sources import EpisodeFile, Shown
+from turngrid.records.health.alarms import Alarm
 from turngrid.records.statistics import WINDOW
 
 UNITS = {SUCCESS: "Success in % of games", SCORE: "Score in % of a game's best"}
@@ -129,8 +130,12 @@ def played(runs: Sequence[ReportedRun]) -> str:
 
 def alarms(runs: Sequence[ReportedRun]) -> list[str]:
     """Return a line for each run with alarms or rollbacks."""
-    raised = {run.name: [*(f"{one.name} in step {one.step}" for one in run.alarms), *run.rollbacks] for run in runs}
+    raised = {run.name: [*_in_steps(run.sft_alarms, "SFT "), *_in_steps(run.alarms), *run.rollbacks] for run in runs}
     return [f"{name}: {', '.join(own)}" for name, own in raised.items() if own]
+
+
+def _in_steps(raised: Iterable[Alarm], stage: str = "") -> Iterator[str]:
+    return (f"{one.name} in {stage}step {one.step}" for one in raised)
 
 
 def costs(runs: Sequence[ReportedRun]) -> pd.DataFrame:

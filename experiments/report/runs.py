@@ -14,7 +14,7 @@ import pandas as pd
 from turngrid.experiments.evaluation.result import FILE as RESULT
 from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, State, state
 from turngrid.records.files.json_lines import read_lines
-from turngrid.records.health.alarms import Alarm, read_alarms
+from turngrid.records.health.alarms import SFT_ALARMS, Alarm, read_alarms
 from turngrid.records.provenance import ATTEMPTS, Attempt, read_attempts
 from turngrid.records.resume import RlFolder
 from turngrid.records.run_folder import composed, flattened, read_failure
@@ -64,7 +64,8 @@ class ReportedRun:
     result: RunResult | None = None
     attempts: Sequence[Attempt] = ()
     curve: pd.DataFrame = field(default_factory=pd.DataFrame, compare=False)  # plotted metrics by step
-    alarms: Sequence[Alarm] = ()
+    alarms: Sequence[Alarm] = ()  # of RL
+    sft_alarms: Sequence[Alarm] = ()
 
     @property
     def name(self) -> str:
@@ -164,6 +165,7 @@ def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: i
         attempts=read_attempts(folder / ATTEMPTS),
         curve=curve,
         alarms=read_alarms(RlFolder(folder)),
+        sft_alarms=[Alarm(**line) for line in read_lines(folder / SFT_ALARMS)],
     )
 
 

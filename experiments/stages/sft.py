@@ -20,8 +20,8 @@ from turngrid.config.machine import SMALL
 from turngrid.envs.utils.bar import ticking_bar
 from turngrid.experiments.evaluation.stage import set_evaluation_aside
 from turngrid.records.files.checkpoints import seal
-from turngrid.records.files.json_lines import read_lines
-from turngrid.records.health.alarms import OFF, ROLLBACK, STOP, number
+from turngrid.records.files.json_lines import append_line, read_lines
+from turngrid.records.health.alarms import OFF, ROLLBACK, SFT_ALARMS, STOP, Alarm, number
 from turngrid.records.process.child import StageFailed
 from turngrid.records.process.exit_codes import say
 from turngrid.rollouts.store import read_episodes
@@ -76,8 +76,9 @@ def check_finite(run: Run, lines: Sequence[Mapping[str, Any]], seen: int) -> Non
     ill = next((line for line in lines if None in (line["sft/loss"], line.get("sft/grad_norm", 0.0))), None)
     if ill is None or ill in lines[:seen] or health.name == OFF or health.not_finite is None:
         return
-    reason = f"the loss or gradient of SFT step {ill['step']} is NaN or infinite"
-    text = f"model.sft.lr={rate:g}: {reason}; use model.sft.lr={rate / 3:.1g}"
+    reason, use = f"the loss or gradient of SFT step {ill['step']} is NaN or infinite", f"model.sft.lr={rate / 3:.1g}"
+    text = f"model.sft.lr={rate:g}: {reason}; use {use}"
+    append_line(run.folder / SFT_ALARMS, Alarm(ill["step"], "not_finite", reason, f"try {use}", metric="sft/loss"))
     if health.name in (STOP, ROLLBACK):
         raise StageFailed(f"health={health.name}: {text}, or health=warn")
     with tqdm.external_write_mode(file=sys.stderr):

@@ -18,6 +18,7 @@ from turngrid.records.resume import RlFolder
 
 STOP, ROLLBACK, OFF = "stop", "rollback", "off"
 MOST_ROLLBACKS = 2
+SFT_ALARMS = "sft/alarms.jsonl"  # in a run's folder
 PAST = "RL goes on past this alarm, from its last checkpoint, if it is started again."
 READ = {name for rule in RULES for name in (*rule.metrics, rule.instead, rule.unless) if name}
 PATTERNS = [name for name in READ if "*" in name]

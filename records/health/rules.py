@@ -178,7 +178,7 @@ RULES = (
         ("rollout/answers_at_limit",),
         when.lasting_above,
         "answers are cut off at their limit",
-        "try more env.max_action_tokens, or 'shaping=[overlong]'; outside turngrid, data.max_response_length",
+        "try more env.max_action_tokens, roles.NAME.max_tokens, 'shaping=[overlong]'; else data.max_response_length",
         "verl/response_length/clip_ratio",
     ),
     Rule(

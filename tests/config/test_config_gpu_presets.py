@@ -22,6 +22,7 @@ SIZES = (
     "actor_rollout_ref.model.use_fused_kernels",
 )
 CORRECTION = "algorithm.rollout_correction.rollout_is"
+BYPASS = "algorithm.rollout_correction.bypass_mode"
 QWEN = "model=qwen2.5_1.5b"
 
 
@@ -90,7 +91,6 @@ def test_importance_weights_are_for_servers_that_differ(composed: Composer) -> N
 
     assert (chosen("precision=fp32"), chosen("precision=bf16")) == (None, None)
     assert (chosen("cluster=gpu1"), chosen("cluster=gpu8")) == ("token", "token")
-    assert chosen("cluster=gpu1", f"{CORRECTION}=null") is None
     assert chosen("cluster=gpu1", "loss=turn_clip") is None, "its ratio is of whole turns"
     assert chosen("cluster=gpu1", "trainer.v1.trainer_mode=colocate_async") == "token"
 
@@ -105,6 +105,12 @@ def test_a_checkpoints_cost_by_hand(composed: Composer) -> None:
 
 
 def test_a_correction_that_was_turned_off_is_another_run(composed: Composer) -> None:
-    on, off = composed(["cluster=gpu1"]), composed(["cluster=gpu1", f"{CORRECTION}=null"])
-    assert identity(on) == identity(composed([])) == identity(composed([f"{CORRECTION}=null"]))
-    assert identity(off) != identity(on)
+    def name(words: str) -> str:
+        return identity(composed(words.split()))
+
+    assert name("cluster=gpu1") == name("") == name(f"{CORRECTION}=null") == name("correction=sampler_clip")
+    assert name("cluster=gpu1 algo=infopo") == name("algo=infopo"), "its bypass_mode=false was not typed"
+    ways = [f"{BYPASS}=false", "correction=geometric", f"correction=geometric {BYPASS}=true", "correction=token_tis"]
+    ways += ["cluster=gpu1 correction=none", "cluster=gpu8 correction=sampler_clip"]
+    assert len({*map(name, ("", *ways))}) == 1 + len(ways)
+    assert [name(f"cluster=gpu1 {way}") for way in (ways[3], ways[5][13:])] == [name(way) for way in (ways[3], ways[5])]

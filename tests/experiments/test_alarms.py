@@ -11,6 +11,7 @@ from rollback_trainer import checkpoint
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
+from turngrid.experiments.report.runs import read_run
 from turngrid.experiments.stages import rl as stage
 from turngrid.experiments.stages import sft
 from turngrid.records.files.json_lines import append_line, read_lines
@@ -152,6 +153,7 @@ def test_sft_warns_once_of_a_loss_that_is_not_finite_or_ends(tmp_path: Path, cap
     with pytest.raises(StageFailed, match=r"model.sft.lr=0.003: .* SFT step 2 .*use model.sft.lr=0.001"):
         sft.check_finite(Run(compose(["health=stop", "model.sft.lr=3e-3"]), tmp_path), lines, seen=1)
     assert capsys.readouterr().err.count("alarm: model.sft.lr=0.003") == 1
+    assert [alarm.step for alarm in read_run(tmp_path).sft_alarms] == [2, 2]  # of warn and of stop
 
 
 def test_a_rollback_goes_back_before_what_the_alarm_saw(tmp_path: Path):

@@ -219,4 +219,4 @@ def test_an_alarm_is_a_mark_on_its_metrics_curve_and_on_success() -> None:
         marked, plain = (draw_panels("training", [panel]) for panel in panels)
         assert marked.count("<use") == plain.count("<use") + 1
     assert not over_seeds(runs, "rollout/episodes")["alarm"].any()
-    assert alarms(runs) == ["ppo-s0: entropy_up in step 2"]
+    assert alarms([replace(ill, sft_alarms=[alarm])]) == ["ppo-s0: entropy_up in SFT step 2, entropy_up in step 2"]

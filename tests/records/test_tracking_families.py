@@ -104,7 +104,7 @@ def test_a_steps_metrics_by_hand() -> None:
     turns = [turn for group in groups for one in group for turn in one.turns]
     for turn, observation in zip(turns, ("x", "y", " x\n", "x", "z"), strict=True):
         turn.observation = observation
-    metrics = step_metrics(groups, "dense", limit=8)
+    metrics = step_metrics(groups, "dense", limits={"": 8})
     expected = {
         "credit/repeated_states": 2 / 5,  # the first group's x
         "credit/group_std/mean": 0.176777,  # of 0 and .353553

@@ -8,13 +8,17 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, MagicMock, Mock
 
 import pytest
+import torch
 from omegaconf import OmegaConf
 
+from turngrid.experiments.evaluation import process as evaluation
 from turngrid.verl_plugin import agent_worker
 from turngrid.verl_plugin.agent_worker import WorkerThread
 from turngrid.verl_plugin.rl import ATTEMPTS, ray_settings, start_ray
+from turngrid.verl_plugin.sft import EpisodeSFTTrainer
 from turngrid.verl_plugin.training import watchdog
 
 CONFIG = OmegaConf.create({"ray_kwargs": {"ray_init": {"num_cpus": 2, "address": None}}})
@@ -126,6 +130,25 @@ def test_a_limit_follows_the_median_of_a_phase(monkeypatch: pytest.MonkeyPatch) 
         dog.stay_in(phase)  # gen took 10, 20 and 2 s
     dog.end()
     assert dog.limit("gen") == 100 and dog.limit("update") == 100
+
+
+def test_every_rank_of_sft_begins_a_step_with_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "current", dog := Mock())
+    trainer: Any = object.__new__(EpisodeSFTTrainer)
+    vars(trainer).update(device_name="cpu", engine=Mock(get_data_parallel_size=lambda: 1))
+    assert trainer._get_batch_seqlens(dict.fromkeys(("input_ids", "attention_mask"), torch.ones(2, 3))) == [3, 3]
+    dog.enter.assert_called_once_with("sft step")
+
+
+def test_the_time_to_a_checkpoints_first_game_is_a_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "current", Mock(enter=(phases := []).append))
+    model, stage = MagicMock(), MagicMock()
+    model.__aenter__.return_value.roll_out = AsyncMock(side_effect=lambda *given: [given[-1](), given[-1]()])
+    stage.open_pools.return_value.__aenter__.return_value = AsyncMock()
+    for name, value in (("stage", stage), ("_model", lambda *_: model), ("evaluation_settings", lambda _: [Mock()])):
+        monkeypatch.setattr(evaluation, name, value)
+    asyncio.run(evaluation.evaluate(MagicMock(), [{"name": "rl", "path": "model", "library": None, "chat": {}}] * 2))
+    assert phases == ["game", "game", "first game"] * 2
 
 
 # ---- an agent-loop worker in a thread of the trainer's process

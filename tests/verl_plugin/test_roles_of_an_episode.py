@@ -52,9 +52,10 @@ def test_each_answer_is_a_row_which_its_server_saw(table: Table) -> None:
     row = to_rows(episodes[0], REWARD)[1]
     expected = Plain().log_probs(row.prompt_ids, row.response_ids)
     torch.testing.assert_close(torch.tensor(row.logprobs), expected, atol=1e-4, rtol=0)
-    counts = step_metrics([episodes], REWARD)
+    counts = step_metrics([episodes], REWARD, limits={"": 99, "planner": 1})
     asides = sum(turn.aside for episode in episodes for turn in episode.turns)
     assert counts["rollout/role/planner/turns"] == asides / SAMPLES
+    assert counts["rollout/answers_at_limit"] == asides / sum(len(episode.turns) for episode in episodes)
     assert counts["rollout/turns"] == counts["rollout/role/actor/turns"]
 
 

@@ -59,7 +59,7 @@ def test_a_failed_group_learns_from_a_stored_win(made: TurngridTrainer) -> None:
     # the last of the worst: three turns of its own, two of the win
     assert turns["P_3"] == pytest.approx([1.5] * 2, abs=1e-5)
     assert turns["Q_5"] == pytest.approx([1.15470] * 2, abs=1e-5)
-    assert metrics["buffer/task_replay/replaced"] == 1
+    assert metrics["buffer/task_replay/replaced"] == metrics["buffer/task_replay/age"] == 1
     for field in ("responses", "loss_mask", "response_mask"):  # the loss is divided by the tokens that are learned from
         assert torch.equal(tokens("second", "P_3_0", field), tokens("first", "P_0_0", field)), field
     won = tokens("first", "P_0_0")

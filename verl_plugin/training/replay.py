@@ -6,6 +6,7 @@ A stored episode's rows return to verl's queue, for a separate update or in plac
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
+from statistics import fmean
 from typing import Any
 
 import transfer_queue as tq
@@ -44,6 +45,8 @@ class Replay:
                 self._step.replaced = frozenset(given)
                 self._step.replayed += [(episode, own) for own, episode in given.items()]
                 metrics[f"buffer/{name}/replaced"] = float(len(given))
+                if given:
+                    metrics[f"buffer/{name}/age"] = fmean(self._step.number - held.step for held in given.values())
         return batch
 
     def exchange(self, rows: TurnRows, turns: Turns, advantages: Tensor, metrics: Metrics) -> None:

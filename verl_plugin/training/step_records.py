@@ -125,7 +125,9 @@ def gathered(
     groups.recorded()
     prompts = {name.rpartition("_")[0] for name in replaced}
     replaced_groups = [number for number, file in enumerate(files) if file.stem in prompts]
-    metrics = step_metrics(by_group, config.turn_reward.name, replaced_groups, config.env.max_action_tokens)
+    own = {name: role.max_tokens for name, role in (config.get("roles") or {}).items() if role.max_tokens}
+    limits = {"": config.env.max_action_tokens, **own}
+    metrics = step_metrics(by_group, config.turn_reward.name, replaced_groups, limits)
     return episodes, {**metrics, "rollout/failed_groups": float(failed), **groups.metrics(by_group)}
 
 
