@@ -19,10 +19,8 @@ from turngrid.tasks.run import Run
 KEY = "cluster.computes_in"
 AUTO, FULL, HALF = "auto", "fp32", "bf16"
 DTYPES = {FULL: "float32", HALF: "bfloat16"}
-SERVER, ACTOR = "actor_rollout_ref.rollout.dtype", "actor_rollout_ref.actor.fsdp_config"
-ENGINES = tuple(
-    f"{node}.mixed_precision.param_dtype" for node in (ACTOR, ACTOR.replace("actor.", "ref."), "critic.fsdp")
-)
+SERVER = "actor_rollout_ref.rollout.dtype"
+ENGINES = ("actor_rollout_ref.actor.fsdp_config", "actor_rollout_ref.ref.fsdp_config", "critic.fsdp")
 LARGE = 20_000_000  # parameters; in smaller models the matrices are too small for bf16 to gain much
 INSTRUCTIONS = {"amx_bf16": "AMX", "avx512_bf16": "AVX512-BF16"}  # by their flags in Linux's /proc/cpuinfo
 NONE = f"this processor has neither {' nor '.join(INSTRUCTIONS.values())}"
@@ -87,8 +85,7 @@ def _parameters(model: str) -> int:
 
 
 def _is_small(model: str) -> bool:
-    """Return whether the model is fp32 under ``auto``. One of unknown size may be large."""
-    return 0 < _parameters(model) <= LARGE
+    return 0 < _parameters(model) <= LARGE  # one of unknown size may be large
 
 
 def begun_in(config: DictConfig) -> str | None:
@@ -134,7 +131,8 @@ def typed_dtypes(run: Run) -> Iterator[str]:
     config, given = run.config, run.config.actor_rollout_ref.rollout.dtype
     if config.trainer.device == "cpu":
         word = config.cluster.computes_in
-        for key, value in {**dict.fromkeys(ENGINES, word), SERVER: DTYPES[word]}.items():
+        keys = {f"{node}.mixed_precision.param_dtype": word for node in ENGINES} | {SERVER: DTYPES[word]}
+        for key, value in keys.items():
             if (other := OmegaConf.select(config, key)) != value:
                 yield f"{key}={other}: it follows from precision; use {key}={value} or another precision="
     elif config.actor_rollout_ref.rollout.name == "transformers" and given == "auto":
