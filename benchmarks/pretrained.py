@@ -5,9 +5,9 @@ trainer's.
     python -m benchmarks.pretrained mismatch --model FOLDER --file EPISODES [--temperature 0.7]
 
 ``speed`` runs in one thread, in fp32 and bf16 in turn, beside plain transformers in fp32, and
-counts CPU seconds; without a model it makes one of SmolLM2-135M's shape with random weights. Shares
-are of the rate at which this machine multiplies matrices of the model's MLP. Plain transformers
-reads each prompt from its beginning and computes logits at every token.
+counts CPU seconds of passes as in a run of SmolLM2-135M; without a model it makes one of that shape
+with random weights. Shares are of the rate at which this machine multiplies matrices of the model's
+MLP. Plain transformers reads each prompt from its beginning and computes logits at every token.
 ``mismatch`` reads episodes that the rollout server sampled with this model, in the same precision.
 """
 
@@ -73,7 +73,7 @@ def make_engine(model: str, precision: str) -> Any:
         model_config=HFModelConfig(
             path=model,
             use_remove_padding=False,
-            enable_gradient_checkpointing=False,
+            enable_gradient_checkpointing=True,
             override_config={"attn_implementation": "sdpa"},
         ),
         engine_config=FSDPEngineConfig(
@@ -96,7 +96,7 @@ def batch_of(rows: list[list[int]], masks: list[list[int]], temperature: float =
     masked = jagged(masks)
     columns = {"input_ids": jagged(rows), "position_ids": jagged([list(range(len(row))) for row in rows])}
     batch = TensorDict({**columns, "response_mask": masked, "loss_mask": masked}, batch_size=len(rows))
-    settings = {"use_remove_padding": False, "use_dynamic_bsz": False, "micro_batch_size_per_gpu": 4}
+    settings = {"use_remove_padding": False, "use_dynamic_bsz": False, "micro_batch_size_per_gpu": GROUP}
     tu.assign_non_tensor(batch, temperature=temperature, **settings)
     return batch
 

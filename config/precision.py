@@ -19,6 +19,8 @@ from turngrid.tasks.run import Run
 KEY = "cluster.computes_in"
 AUTO, FULL, HALF = "auto", "fp32", "bf16"
 DTYPES = {FULL: "float32", HALF: "bfloat16"}
+SERVER = "actor_rollout_ref.rollout.dtype"
+ENGINES = ("actor_rollout_ref.actor.fsdp_config", "actor_rollout_ref.ref.fsdp_config", "critic.fsdp")
 LARGE = 20_000_000  # parameters; in smaller models the matrices are too small for bf16 to gain much
 INSTRUCTIONS = {"amx_bf16": "AMX", "avx512_bf16": "AVX512-BF16"}  # by their flags in Linux's /proc/cpuinfo
 NONE = f"this processor has neither {' nor '.join(INSTRUCTIONS.values())}"
@@ -38,7 +40,7 @@ def instructions() -> str:
 
 
 def of_precision(full: Any, half: Any, *, _root_: DictConfig) -> Any:
-    """Return the value for fp32 or for bf16. GPU presets have no ``computes_in``."""
+    """Return the value for fp32 or for bf16, in options for CPUs."""
     return half if OmegaConf.select(_root_, KEY) == HALF else full
 
 
@@ -47,11 +49,11 @@ def server_agrees(*, _root_: DictConfig) -> bool:
 
     In fp32 they are the same. In bf16 they can be used with ``rollout=transformers`` and models
     like Llama: SmolLM2's mean difference in probability is below verl's bound for normal, 0.005
-    (docs/rollout_server.md).
+    (docs/rollout_server.md). With LoRA the server rounds W + B A, the trainer each of the three.
     """
     if of_precision(True, False, _root_=_root_):
         return True
-    if _root_.actor_rollout_ref.rollout.name != "transformers":
+    if _root_.actor_rollout_ref.rollout.name != "transformers" or _root_.model.lora_rank:
         return False
     with suppress(ValueError):
         return (settings_of(_root_.model.path) or {}).get("model_type") in LLAMA_LIKE
@@ -82,14 +84,17 @@ def _parameters(model: str) -> int:
     return 0
 
 
+def _is_small(model: str) -> bool:
+    return 0 < _parameters(model) <= LARGE  # one of unknown size may be large
+
+
 def begun_in(config: DictConfig) -> str | None:
     """Return the precision of the resumed or extended run if precision=auto chose it, else None."""
-    chosen_here = config.trainer.device == "cpu" and config.precision == AUTO and not config.fresh
-    if not chosen_here or _parameters(config.model.path) <= LARGE:
+    if config.precision != AUTO or config.fresh or _is_small(config.model.path):
         return None
     folder = Path(config.extend or Path(config.output_dir) / run_name(config)).expanduser()
     with suppress(ValueError):  # a damaged config is replaced
-        if before := composed(folder):
+        if before := composed(folder):  # of a run that is on GPUs for some steps too
             return before["cluster"]["computes_in"]
     return None
 
@@ -97,12 +102,12 @@ def begun_in(config: DictConfig) -> str | None:
 def dtype(config: DictConfig, model: str) -> str:
     """Return torch's name of the dtype in which a process of the run samples with ``model``.
 
-    The evaluated model may be larger than the one that the config names.
+    The evaluated model may be larger or smaller than the one that the config names.
     """
     if config.trainer.device != "cpu":
         return DTYPES[HALF]
     word = config.cluster.computes_in
-    if config.precision == AUTO and _parameters(config.model.path) <= LARGE:
+    if config.precision == AUTO and (_is_small(config.model.path) or _is_small(model)):
         word = choice(AUTO, model)[0]
     return DTYPES[word]
 
@@ -120,6 +125,18 @@ def of_gpus(run: Run) -> Iterator[str]:
     if run.config.trainer.device != "cpu" and run.config.precision != AUTO:
         cluster = run.config.cluster.name
         yield f"precision={run.config.precision}: cluster={cluster} has a precision of its own; use precision=auto"
+
+
+def typed_dtypes(run: Run) -> Iterator[str]:
+    config, given = run.config, run.config.actor_rollout_ref.rollout.dtype
+    if config.trainer.device == "cpu":
+        word = config.cluster.computes_in
+        keys = {f"{node}.mixed_precision.param_dtype": word for node in ENGINES} | {SERVER: DTYPES[word]}
+        for key, value in keys.items():
+            if (other := OmegaConf.select(config, key)) != value:
+                yield f"{key}={other}: it follows from precision; use {key}={value} or another precision="
+    elif config.actor_rollout_ref.rollout.name == "transformers" and given == "auto":
+        yield f"{SERVER}=auto: rollout=transformers needs a dtype; use {SERVER}=bfloat16"
 
 
 def without_instructions(run: Run) -> Iterator[str]:

@@ -77,8 +77,9 @@ def main(arguments: list[str]) -> int:
     asked = policies(words, _endpoint(options), run)
     for slot in [slot for slot in ("roles", "library") if options.endpoint and run.config.get(slot)]:
         say(f"note: {slot}={','.join(run.config[slot])}: it changes nothing at an endpoint")
-    if any(policy.kind == "checkpoint" for policy in asked):
+    for one in (policy for policy in asked if policy.kind == "checkpoint"):
         machine.check_gpus(run.config)
+        say(f"{one.label} computes in {precision.dtype(run.config, one.path)}")
     print(hold(replace(run, folder=evaluation_folder(run)), asked, options.at_once), flush=True)
     return 0
 

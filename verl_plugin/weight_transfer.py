@@ -38,8 +38,8 @@ class MeetingPoint:
 class RayWeightTransfer(CheckpointEngine):
     """Rank 0 of the trainer sends unsharded tensors; every replica's process takes them."""
 
-    def __init__(self, bucket_size: int, is_master: bool = False) -> None:
-        self._sends = is_master
+    def __init__(self, bucket_size: int, is_master: bool = False, dtype: str = "float32") -> None:
+        self._sends, self._dtype = is_master, getattr(torch, dtype)
         self._meeting_point: Any = None
 
     def prepare(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class RayWeightTransfer(CheckpointEngine):
         self, weights: Iterator[tuple[str, torch.Tensor]], global_steps: int | None = None
     ) -> dict[str, Any]:
         # Every rank drains the iterator: gathering a sharded tensor is a collective call.
-        state = {name: tensor.detach().to("cpu", torch.float32) for name, tensor in weights}
+        state = {name: tensor.detach().to("cpu", self._dtype) for name, tensor in weights}
         if self._sends:
             await self._meeting_point.leave.remote(global_steps, [ray.put(state)])
         return {}

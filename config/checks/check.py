@@ -187,6 +187,7 @@ def sft_of_nothing(run: Run) -> Iterator[str]:
 CHECKS: tuple[Check, ...] = (
     model.estimate_gpu,
     precision.of_gpus,
+    precision.typed_dtypes,
     model.unusable_folders,
     environment.unknown_task,
     environment.reward_not_offered,

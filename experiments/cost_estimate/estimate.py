@@ -39,8 +39,8 @@ def check(run: Run, say: Callable[[str], None]) -> None:
     shape, where, on_cpu = shape_of(run.model.path), devices(run), run.config.trainer.device == "cpu"
     if shape is None or where is None:
         unknown = f"model.path={run.model.path}: its size is not known" if shape is None else "GPU memory: not known"
-        how = "docs/cluster.md has the arithmetic" if shape is None else "use cluster.gpu_memory_gb=NUMBER"
-        return None if on_cpu else say(f"note: {unknown}, so memory was not checked; {how}")
+        how = "docs/cost_estimate.md has the arithmetic" if shape is None else "use cluster.gpu_memory_gb=NUMBER"
+        return say(f"note: {unknown}, so memory was not checked; {how}")
     if reasons := problems(run, shape, where):
         raise does_not_fit(reasons)
     if not on_cpu:

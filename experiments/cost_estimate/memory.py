@@ -6,6 +6,7 @@ run make the same check.
 
 import itertools
 import math
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from turngrid.config.lora import adapter_parameters
 from turngrid.config.method_settings import has_critic
 from turngrid.records.models import gpus
 from turngrid.records.models.gpus import GB
-from turngrid.records.models.shape import PREFIX_BYTES, Shape, has_experts, linears, settings_of
+from turngrid.records.models.shape import PREFIX_BYTES, Shape, has_experts, linears, settings_of, shape_of
 from turngrid.records.run_folder import flattened
 from turngrid.tasks.run import Run
 from turngrid.tasks.schema import Cluster
@@ -32,7 +33,7 @@ SERVER_BYTES = 1 * GB  # part of vLLM's share for activations and CUDA graphs
 FUSED, CHUNK = 24, 512  # bytes a logit and tokens at a time of verl's fused kernels (FusedLinearForPPO)
 GATHERED = 8  # bytes a parameter of embedding and head, gathered whole if the rest is offloaded
 USABLE = 0.95  # share of a machine's memory
-CONTAINER = Path("/sys/fs/cgroup/memory.max")  # Linux's limit of a container
+GROUPS, LIMITS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")  # Linux's control groups, as of a container
 OFFLOADED = {"param_offload": WEIGHTS, "optimizer_offload": ADAM}  # engine key -> bytes a parameter that it offloads
 SIZES = (24576, 16384, 12288, 8192, 6144, 4096, 2048)  # tokens of a pass to try
 LORA, RANK = "model.lora_rank", 16  # the suggested setting
@@ -74,13 +75,23 @@ class Devices:
 
 
 def memory_here(cluster: Cluster) -> float:
-    """Return the bytes of a run's SLURM job, else of this machine or its container."""
+    """Return a run's bytes: of its SLURM job, else its share of this machine, container or job."""
     if cluster.launcher == "slurm" and cluster.slurm.mem_gb:
         return cluster.slurm.mem_gb * float(2**30)
-    limits = [float(psutil.virtual_memory().total)]
-    with suppress(OSError, ValueError):  # no control groups, or "max"
-        limits.append(float(CONTAINER.read_text(encoding="ascii")))
-    return min(limits)
+    limits = [float(psutil.virtual_memory().total), *_limits_of_groups()]
+    limits.append(float(os.environ.get("SLURM_MEM_PER_NODE", "0")) * 2**20 or math.inf)  # in MB; 0: the node's
+    return min(limits) / (cluster.launcher == "local_parallel" and cluster.runs_at_once or 1)
+
+
+def _limits_of_groups() -> Iterator[float]:
+    """Yield the limits of this process's control groups, version 1 or 2, and of those above."""
+    with suppress(OSError):
+        for line in GROUPS.read_text(encoding="utf-8").splitlines():
+            _, kind, group = line.split(":", 2)
+            top, name = (LIMITS / "memory", "memory.limit_in_bytes") if "memory" in kind else (LIMITS, "memory.max")
+            for folder in (own := top / group.strip("/"), *own.parents):
+                with suppress(OSError, ValueError):  # no such file, or "max"
+                    yield float((folder / name).read_text(encoding="ascii"))
 
 
 def devices(run: Run) -> Devices | None:
@@ -106,6 +117,7 @@ class Demand:
     critic: int  # trained models besides the policy: 0 or 1
     adapter: int  # parameters of the policy's LoRA; 0 if the whole policy is trained
     served: int = 1  # models of the rollout server: 2 with opponents from the policy's past
+    teacher: int = 0  # parameters of ``algo.teacher``, which takes the place of a reference
 
     @property
     def on_cpu(self) -> bool:
@@ -147,9 +159,9 @@ class Demand:
             logit_share = min(1.0, keys["env.max_turns"] * keys["env.max_action_tokens"] / self.row)
         sft = self._training(0, max(keys[SFT], self.row)) if sft_share > 0 else 0.0
         kl = keys[f"{ACTOR}.use_kl_loss"] or keys["algorithm.use_kl_in_reward"]
-        reference = WEIGHTS * bool(self.on_cpu and kl and not self.adapter)
-        frozen = self.device.server * self.served * (not self.share) + reference
-        rl = max(self._training(self.critic, tokens, logit_share), self._sampling()) + frozen * self.shape.parameters
+        reference = WEIGHTS * self.on_cpu * (self.teacher or self.shape.parameters * bool(kl and not self.adapter))
+        server = self.device.server * self.served * (not self.share) * self.shape.parameters
+        rl = max(self._training(self.critic, tokens, logit_share), self._sampling()) + server + reference
         return max(sft, rl * (sft_share < 1)) + self.device.rest
 
     def _training(self, critic: int, tokens: int, with_logits: float = 1.0) -> float:
@@ -198,7 +210,15 @@ class Demand:
 def demand(run: Run, shape: Shape, where: Devices) -> Demand:
     keys = dict(flattened(OmegaConf.to_container(run.config, resolve=True)))
     served = 1 + any(form.keeps(1) for form in run.forms.values())
-    return Demand(keys, shape, where, int(has_critic(run.config)), adapter_parameters(run.config, shape), served)
+    teacher = (shape_of(path) or shape).parameters if (path := keys.get("algo.teacher")) else 0
+    adapter = adapter_parameters(run.config, shape)
+    return Demand(keys, shape, where, int(has_critic(run.config)), adapter, served, teacher)
+
+
+def runs_that_fit(run: Run) -> float:
+    """Return how many such runs this machine has memory for, at least 1."""
+    shape, where = shape_of(run.model.path), devices(run)
+    return max(1, where.memory // demand(run, shape, where).peak()) if shape and where else math.inf
 
 
 def problems(run: Run, shape: Shape, where: Devices) -> list[str]:
@@ -224,8 +244,12 @@ def _advice(run: Run, asked: Demand) -> str:
             means.append((asked, {f"{node}.{key}": True for node in nodes}))
     plain, *others = [_first_that_fits(*each, rows_per_device(run.config)) for each in means]
     fitting = [plain] if plain else [*filter(None, others)]
-    if asked.on_cpu and run.cluster.launcher == "slurm":
+    cluster, memory = run.cluster, asked.where.memory
+    if asked.on_cpu and cluster.launcher == "slurm":
         fitting.append(f"cluster.slurm.mem_gb={math.ceil(asked.peak() / USABLE / 2**30)}")
+    fewer = int(memory * (cluster.runs_at_once or 1) // asked.peak())
+    if asked.on_cpu and cluster.launcher == "local_parallel" and fewer:
+        fitting.append(f"cluster.runs_at_once={fewer}")
     if fitting:
         return f"what fits: {'; or '.join(fitting)}"
     return "no batch size, LoRA or offloading makes it fit: take more or larger devices, or a smaller model"

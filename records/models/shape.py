@@ -7,13 +7,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from turngrid.records.models.locate import ModelError, resolve_model
+from turngrid.records.models.locate import ModelError, local_folder, resolve_model
 
 # config.json of the models in conf/model whose weights may not be on this machine
 FILE = Path(__file__).with_name("published.json")
@@ -56,11 +57,25 @@ def settings_of(path: str) -> dict[str, Any] | None:
         return PUBLISHED[path]
     if path.startswith("packaged://"):
         return None
-    file = Path(resolve_model(path)) / "config.json"
+    file = _folder(path) / "config.json"
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
 
+def _folder(path: str) -> Path:
+    """Return the model's folder; of a name of the hub that of its cache, if there is one."""
+    folder = Path(resolve_model(path))
+    if "://" not in path and local_folder(path) is None:
+        from huggingface_hub import try_to_load_from_cache  # slow to import, and few paths are names
+
+        with suppress(ValueError):  # a name that the hub does not allow
+            if isinstance(file := try_to_load_from_cache(path, "config.json"), str):
+                return Path(file).parent
+    return folder
+
+
 def from_config(config: dict[str, Any]) -> Shape | None:
+    if has_experts(config):
+        return None  # of which it does not describe the sizes
     try:
         layers, hidden, vocabulary = (int(config[k]) for k in ("num_hidden_layers", "hidden_size", "vocab_size"))
         heads, inner = int(config["num_attention_heads"]), int(config["intermediate_size"])
@@ -86,7 +101,7 @@ def linears(path: str) -> dict[str, int] | None:
         each |= dict.fromkeys(("gate_proj", "up_proj", "down_proj"), hidden + int(config["intermediate_size"]))
         return {name: layers * ends for name, ends in each.items()}
     sizes: Counter[str] = Counter()
-    for name, shape in tensors_in(Path(resolve_model(path))):
+    for name, shape in tensors_in(_folder(path)):
         if len(shape) == 2 and (block := IN_A_BLOCK.search(name)):
             sizes[block["name"]] += sum(shape)
     return dict(sizes) or None

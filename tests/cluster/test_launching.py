@@ -13,6 +13,7 @@ from omegaconf import DictConfig
 from turngrid.config import machine
 from turngrid.config.base import ROOT
 from turngrid.config.compose import composer
+from turngrid.experiments.cost_estimate import memory
 from turngrid.records.run_folder import identity
 from turngrid.tasks.schema import Slurm
 from turngrid.train.app import main
@@ -53,6 +54,7 @@ def test_the_page_has_every_key_and_option() -> None:
 REFUSED = {
     "cluster.slurm.signal_delay_s=3600 cluster.slurm.timeout_min=60": "must be less than cluster.slurm.timeout_min=60",
     "cluster.slurm.nodes=2": "cluster=slurm_multinode",
+    "cluster.slurm.mem_gb=4": "what fits: cluster.slurm.mem_gb=5",
     "cluster.slurm.additional_parameters=x": "use cluster.slurm.additional_parameters={mail-type: FAIL}",
     "-m cluster.slurm.partion=x": "use cluster.slurm.partition",
 }
@@ -94,6 +96,10 @@ def test_each_run_has_gpus_of_its_own(configs: dict[str, DictConfig], monkeypatc
     on_cpus = configs["local_parallel"].copy()
     on_cpus.cluster.runs_at_once = 3
     assert launching.devices(on_cpus) == [None, None, None]
+    on_cpus.cluster.runs_at_once = None
+    monkeypatch.setattr(memory, "memory_here", lambda config: 9e9)
+    monkeypatch.setattr(launching.os, "sched_getaffinity", lambda process: range(16))
+    assert launching.devices(on_cpus) == [None, None], "8 for the cores, of which 2 fit into memory"
 
 
 MEETS = 'touch "$0"; for i in $(seq 1000); do [ -e "$1" ] && exit 0; sleep 0.1; done; exit 1'

@@ -36,6 +36,7 @@ OPEN_KEYS = (
     "critic.model.override_config",
     "critic.ppo_infer_max_token_len_per_gpu",
     "actor_rollout_ref.rollout.agent.agent_loop_manager_class",
+    "actor_rollout_ref.rollout.checkpoint_engine.engine_kwargs",
     "ray_kwargs.ray_init",
 )
 OURS = (*NODES, *Top.__dataclass_fields__, "defaults", "hydra")

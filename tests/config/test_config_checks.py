@@ -37,6 +37,14 @@ cluster.computes_in=bf16
     cluster.computes_in=bf16; use precision=auto
 precision=bf16 cluster=gpu1
     precision=bf16; use precision=auto
+precision=fp8
+    precision=fp8; use fp32
+{ROLLOUT}.dtype=bfloat16
+    {ROLLOUT}.dtype=bfloat16; use {ROLLOUT}.dtype=float32 or another precision=
+precision=bf16 {ACTOR}.fsdp_config.mixed_precision.param_dtype=fp32
+    {ACTOR}.fsdp_config.mixed_precision.param_dtype=fp32; use {ACTOR}.fsdp_config.mixed_precision.param_dtype=bf16
+cluster=gpu1 rollout=transformers {ROLLOUT}.dtype=auto
+    {ROLLOUT}.dtype=auto; use {ROLLOUT}.dtype=bfloat16
 output_dir=/etc/passwd
     output_dir=/etc/passwd is a file; use another folder
 env.max_turns=12 env.task=w2-o3

@@ -89,7 +89,6 @@ def test_importance_weights_are_for_servers_that_differ(composed: Composer) -> N
     def chosen(*words: str) -> object:
         return OmegaConf.select(composed([QWEN, *words]), CORRECTION)
 
-    assert (chosen("precision=fp32"), chosen("precision=bf16")) == (None, None)
     assert (chosen("cluster=gpu1"), chosen("cluster=gpu8")) == ("token", "token")
     assert chosen("cluster=gpu1", "loss=turn_clip") is None, "its ratio is of whole turns"
     assert chosen("cluster=gpu1", "trainer.v1.trainer_mode=colocate_async") == "token"

@@ -114,13 +114,14 @@ def test_trainers_without_their_attention(composed: Composer) -> None:
         machine.check_kernels(composed(["cluster=gpu1", "algo=ppo", sdpa, packed]))
 
 
-@pytest.mark.parametrize(("cores", "workers", "agents"), [(2, 1, 1), (64, 4, 8)])
+@pytest.mark.parametrize(("cores", "workers", "agents"), [(1, 1, 1), (64, 4, 8)])
 def test_processes_follow_the_cores(
     composed: Composer, monkeypatch: pytest.MonkeyPatch, cores: int, workers: int, agents: int
 ) -> None:
     monkeypatch.setattr(machine.os, "sched_getaffinity", lambda _process: range(cores))
     config = composed(["cluster=gpu8"])
     assert (config.env.workers, config.actor_rollout_ref.rollout.agent.num_workers) == (workers, agents)
+    assert composed([]).cluster.trainer_threads == min(cores, 2)
 
 
 # ---- trackers

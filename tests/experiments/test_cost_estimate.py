@@ -121,6 +121,8 @@ def test_shapes_have_the_published_sizes() -> None:
     tiny = shape_of("asset://tiny")
     assert tiny is not None and tiny.parameters == pytest.approx(316_096, rel=3e-3)
     assert shape_of("nobody/knows") is None
+    experts = {**PUBLISHED["Qwen/Qwen2.5-0.5B-Instruct"], "num_experts": 60}
+    assert from_config(experts) is None, "its experts are not counted"
 
 
 def test_disk_by_hand(composed: Composer) -> None:
@@ -162,6 +164,9 @@ def test_memory_of_this_machine_by_hand(composed: Composer) -> None:
     assert adapters == pytest.approx(99e6 * 8)  # frozen, and the server's
     past = needed(10**6, *rl, *PAST) - needed(10**6, *rl, *PAST[:-1])
     assert past == pytest.approx(4e6)  # a second model of the server
+    taught, tiny = [*rl, "model.lora_rank=8", "algo=distill"], shape_of("asset://tiny")
+    known, unknown = (needed(10**6, *taught, f"algo.teacher={path}") for path in ("asset://tiny", "nobody/knows"))
+    assert tiny is not None and unknown - known == pytest.approx(4 * (10**6 - tiny.parameters))
     assert needed(10**6, *many) == pytest.approx(16e6 + 3200 * 400 * 512 * 4)
     assert needed(10**6, *many, "precision=bf16") == pytest.approx(16e6 + 3200 * 400 * 512 * 2)
     assert needed(10**6, *many, "data.train_batch_size=4000") == pytest.approx(16e6 + 4 * 2**30)  # the server's limit
@@ -289,3 +294,5 @@ def test_a_run_that_does_not_fit_here_never_starts(composed: Composer, monkeypat
     monkeypatch.setattr(machine, "here", lambda: None)
     estimate.check(Run(composed(HALF)), said.append)
     assert "cluster.gpu_memory_gb" in said[-1]
+    estimate.check(Run(composed(["model.path=nobody/knows"])), said.append)
+    assert said[-1].startswith("note: model.path=nobody/knows: its size is not known, so memory was not checked")

@@ -55,22 +55,37 @@ def test_gpus_that_are_not_here(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["cluster=gpu1", "estimate_gpu=H100", "model.path=nobody/knows"]) == 2
 
 
-LIMITED = {"estimate=true": (16 * GB, "max\n"), "estimate=false": (64 * GB, f"{16 * GB:.0f}\n")}
+LIMITED = [  # the machine's memory, the file of a group's limit of 16 GB, SLURM's limit in MB
+    ("estimate=true", 16, "memory.max", "0"),
+    ("estimate=false", 64, "outer/memory.max", "0"),
+    ("estimate=false", 64, "memory/container/memory.limit_in_bytes", "0"),
+    ("estimate=false", 64, "", "15258"),
+    ("cluster=local_parallel cluster.runs_at_once=3", 48, "", "0"),
+]
 
 
-@pytest.mark.parametrize("word", LIMITED)
+@pytest.mark.parametrize("case", LIMITED)
 def test_one_check_of_memory_for_an_estimate_and_a_start(
-    word: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    case: tuple[str, int, str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Memory:
-        total, of_container = LIMITED[word]
+    words, total, limit, job = case
 
-    monkeypatch.setattr(memory, "CONTAINER", tmp_path / "memory.max")
-    memory.CONTAINER.write_text(Memory.of_container)
+    class Memory:
+        def __init__(self) -> None:
+            self.total = total * GB
+
+    monkeypatch.setattr(memory, "GROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(memory, "LIMITS", tmp_path)
+    memory.GROUPS.write_text("4:cpu,memory:/container\n0::/outer/inner\n")
+    for file, text in {"outer/inner/memory.max": "max\n", limit: f"{16 * GB:.0f}\n"}.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / (file or "none")).write_text(text)
+    monkeypatch.setenv("SLURM_MEM_PER_NODE", job)
     monkeypatch.setattr(psutil, "virtual_memory", Memory)
     monkeypatch.setattr(machine, "check_packaged", lambda path, cache: None)  # `make test` has no such package
     model = ["model=smollm2_135m", "model.rows_per_pass=4", "model.gradient_checkpointing=false", "precision=fp32"]
-    assert main([*model, "prompt=think_action", word, f"output_dir={tmp_path}/runs"]) == 2
+    assert main([*model, "prompt=think_action", *words.split(), f"output_dir={tmp_path}/runs"]) == 2
     err = capfd.readouterr().err.splitlines()[-1]
     assert "GB needed, 15 GB there; what fits: " in err and "ppo_micro_batch_size_per_gpu=" in err
+    assert ("cluster.runs_at_once=1" in err) == ("cluster.runs_at_once=3" in words)
     assert not (tmp_path / "runs").exists()

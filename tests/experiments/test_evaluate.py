@@ -105,7 +105,7 @@ def test_the_base_model_and_a_copy_of_it_play_alike(tmp_path: Path, capfd: pytes
     comparison = next(comparison for comparison in result["comparisons"] if comparison["after"] == "tiny")
     assert (comparison["gained"], comparison["lost"], comparison["p"]) == (0, 0, 1.0)
     assert result["matrix"][0]["tokens_per_turn"] > 1
-    capfd.readouterr()
+    assert "turngrid: base tiny computes in float32\n" in capfd.readouterr().err
     assert main(words) == 0
     assert "evaluation:" not in capfd.readouterr().err
 

@@ -64,6 +64,16 @@ def test_what_a_fault_advises_can_be_typed() -> None:
     assert len(words) > 3 and doctor.check(doctor.compose(words)) is not None
 
 
+def test_all_tokens_are_compared_on_one_node() -> None:
+    """Rows that a correction rejects would be missing, and Ray would wait for the other nodes."""
+    words = ["cluster=slurm_multinode", "correction=geometric_tis"]
+    own = doctor.settings(doctor.compose(words))
+    config = doctor.compose([words[0], *(f"{key}={value}" for key, value in own.items())])
+    assert doctor.check(config) is not None and config.algorithm.rollout_correction.rollout_rs is None
+    assert (config.trainer.nnodes, config.ray_kwargs.ray_init.address) == (1, "local")
+    assert config.data.train_batch_size == 1, "a group of 8 episodes for 8 GPUs"
+
+
 @pytest.mark.slow
 def test_a_healthy_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert doctor.main([*SMALL, "model=tiny", "precision=bf16", f"output_dir={tmp_path}"]) == 0

@@ -187,7 +187,7 @@ def test_weights_that_are_put_aside_do_not_follow_the_update(one_process: None) 
 
 
 def test_weights_arrive_as_they_were_sent(ray_session: None) -> None:
-    trainer, server = RayWeightTransfer(1, is_master=True), RayWeightTransfer(1)
+    trainer, server = RayWeightTransfer(1, is_master=True, dtype="bfloat16"), RayWeightTransfer(1)
     trainer.prepare()
     server.prepare()
 
@@ -203,7 +203,7 @@ def test_weights_arrive_as_they_were_sent(ray_session: None) -> None:
         return await receiving
 
     for step in (0, 1):
-        assert torch.equal(asyncio.run(transfer(step))["w"], torch.full((2, 3), float(step)))
+        assert torch.equal(asyncio.run(transfer(step))["w"], torch.full((2, 3), float(step), dtype=torch.bfloat16))
 
 
 def test_nobody_takes_the_weights_of_another_step() -> None:

@@ -2,15 +2,16 @@
 
 import copy
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from engine_probe import batch_of, make_engine
+from engine_probe import TINY, batch_of, make_engine
 from tensordict import TensorDict
 from test_engines import policy_gradient, value_error, with_advantages
 from torch.nn.functional import cosine_similarity
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from verl.utils import tensordict_utils as tu
 from verl.workers.utils.losses import sft_loss
 
@@ -37,8 +38,9 @@ def forced(model: Any, ids: list[int], count: int) -> torch.Tensor:
     return logits.log_softmax(-1)[torch.arange(count), ids[-count:]]
 
 
+@pytest.mark.usefixtures("one_process")
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "qwen3", "mistral", "olmo2"])
-def test_the_server_in_bf16_is_as_near_to_fp32_as_transformers_in_bf16(kind: str):
+def test_server_and_engine_in_bf16_are_as_near_to_fp32_as_transformers_in_bf16(kind: str, tmp_path: Path):
     torch.manual_seed(0)
     config = AutoConfig.for_model(kind, **SIZES, sliding_window=None, pad_token_id=None)
     exact = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
@@ -52,17 +54,26 @@ def test_the_server_in_bf16_is_as_near_to_fp32_as_transformers_in_bf16(kind: str
     generator.load_weights(exact.state_dict().items())
     lengths = range(20, 100, 10)  # of prompts: their keys and values are in one chunk of the cache or in two
     requests = [SampleRequest(f"r{n}", [3 + j % 60 for j in range(n)], 16, 1.0, seed=n) for n in lengths]
-    ours, theirs, apart = [], [], []
+    answers = generator.generate(requests)
+    exact.save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(TINY).save_pretrained(tmp_path)
+    engine, masks = make_engine(path=str(tmp_path), precision="bf16"), [[1] * 16] * len(answers)
+    rows = [[*request.prompt_ids, *answer.token_ids] for request, answer in zip(requests, answers, strict=True)]
+    with engine.eval_mode():
+        trained = engine.infer_batch(with_settings(batch_of(rows, response_mask=masks, loss_mask=masks)))
+    passed = trained["model_output"]["log_probs"].unbind()
+    ours, theirs, apart, engines = [], [], [], []
     with torch.inference_mode():
-        for request, answer in zip(requests, generator.generate(requests), strict=True):
+        for request, answer, row in zip(requests, answers, passed, strict=True):
             ids, told = [*request.prompt_ids, *answer.token_ids], torch.tensor(answer.logprobs)
             full, half = (forced(model, ids, len(told)) for model in (exact, rounded))
             ours.append(told - full)
             theirs.append(half - full)
             apart.append(told - half)
-    mine, other, between = (torch.cat(rows).abs().mean() for rows in (ours, theirs, apart))
+            engines.append(row[len(request.prompt_ids) - 1 :][: len(told)] - full)
+    mine, other, between, engine_s = (torch.cat(rows).abs().mean() for rows in (ours, theirs, apart, engines))
     nearer = 0.9 if kind in LLAMA_LIKE else 1  # their hidden states are fp32, and all logits
-    assert 1e-4 < mine < nearer * other and between < 1.5 * other
+    assert 1e-4 < mine < nearer * other and between < 1.5 * other and 1e-4 < engine_s < 1.1 * nearer * other
 
 
 def test_logits_are_not_rounded():
@@ -76,6 +87,12 @@ def test_logits_are_not_rounded():
     head.sampling = True
     apart, rank = (head(hidden) - exact).abs(), exact.argsort(descending=True).argsort()
     assert apart[rank < LIKELIEST - 5].max() < 1e-4 and 1e-2 < apart[rank > LIKELIEST + 5].max() < 0.1
+
+
+def with_settings(batch: TensorDict) -> TensorDict:
+    settings = {"use_remove_padding": False, "use_dynamic_bsz": False, "micro_batch_size_per_gpu": 8}
+    tu.assign_non_tensor(batch, temperature=1.0, **settings)
+    return batch
 
 
 def random_rows(shortest: int = 24) -> list[list[int]]:
@@ -146,11 +163,10 @@ def test_an_engine_rounds_neither_hidden_states_nor_logits_nor_values(kind: str)
     (head,) = (module for module in engine.module.modules() if isinstance(module, OutputHead))
     engine.module.model.norm.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     head.register_forward_hook(lambda _, inputs, output: seen.append(output))
-    batch = batch_of(random_rows(), response_mask=[[1] * 16] * 8, loss_mask=[[1] * 16] * 8)
-    settings = {"use_remove_padding": False, "use_dynamic_bsz": False, "micro_batch_size_per_gpu": 8}
-    tu.assign_non_tensor(batch, temperature=1.0, **settings)
     with engine.eval_mode():
-        engine.infer_batch(batch)
+        engine.infer_batch(
+            with_settings(batch_of(random_rows(), response_mask=[[1] * 16] * 8, loss_mask=[[1] * 16] * 8))
+        )
     assert len(seen) == 2 and all((one.bfloat16().float() != one).any() for one in seen)
 
 

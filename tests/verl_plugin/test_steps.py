@@ -37,7 +37,7 @@ SIZES = (
 KL = ("actor_rollout_ref.actor.use_kl_loss=true",)
 # Each mode, with and without a critic, with windows and without
 CASES = [("sync", "turn_ppo algo.value_at=first", WINDOWS), ("separate_async", "hiper", WINDOWS)]
-CASES += [("separate_async", "grpo", 1)]
+CASES += [("separate_async", "grpo", 1), ("sync", "grpo precision=bf16", 1)]
 SLOW = [("colocate_async", "ppo", WINDOWS), ("sync", "bi_level_gae", WINDOWS), ("sync", "hiper", 1)]
 
 
@@ -84,6 +84,8 @@ def test_a_step_updates_as_often_as_it_has_mini_batches_and_on_no_padding(
     assert divisors == {2 * PROMPTS // UPDATES}, "episodes, a constant, and not rows"
     assert all(row.any() for one in given for row in one["response_mask"].unbind())
     assert {"actor/pg_loss", "actor/grad_norm"} <= set(metrics)
+    measured = {"mismatch/nats", "training/rollout_probs_diff_mean"} & set(metrics)
+    assert len(measured) == (0 if mode == "sync" and "bf16" not in algo else 2)
     assert not [name for name, value in metrics.items() if not math.isfinite(value)]
 
 

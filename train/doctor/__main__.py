@@ -132,8 +132,8 @@ def check_here(config: DictConfig) -> None:
 
 
 def settings(config: DictConfig) -> dict[str, object]:
-    """Return what the doctor sets: steps of one group, synchronously, with one update each."""
-    devices = int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
+    """Return what the doctor sets: steps of one group on one node, with one update each."""
+    devices = int(config.trainer.n_gpus_per_node)
     prompts = devices // gcd(devices, SAMPLES)
     return {
         "budget": "rl_only",
@@ -141,6 +141,7 @@ def settings(config: DictConfig) -> dict[str, object]:
         "budget.games": 1,
         "eval.games": 1,
         "curriculum": "none",
+        "correction": "none",
         "env.tasks": "null",
         "filter": "[]",
         "buffer": "[]",
@@ -152,6 +153,9 @@ def settings(config: DictConfig) -> dict[str, object]:
         "trainer.val_before_train": "false",
         "data.train_batch_size": prompts,
         "algorithm.rollout_correction.bypass_mode": "false",
+        "algorithm.rollout_correction.rollout_rs": "null",  # the probe sees no tokens of rejected rows
+        "trainer.nnodes": 1,
+        "ray_kwargs.ray_init.address": "local",
         f"{ACTOR}.ppo_mini_batch_size": prompts,
         f"{ACTOR}.ppo_epochs": 1,
         f"{ACTOR}.optim.lr": f"{rate(config):.2g}",

@@ -20,6 +20,7 @@ from turngrid.config import machine
 from turngrid.config.errors import ConfigError
 from turngrid.records.process.child import started
 from turngrid.records.process.exit_codes import say
+from turngrid.tasks.run import Run
 from turngrid.train.launch import one_run
 from turngrid.train.launch.one_run import LAUNCHED, LaunchedRun, command
 
@@ -67,10 +68,12 @@ def _one_by_one(runs: Sequence[LaunchedRun], config_dir: str | None) -> list[str
 
 def devices(config: DictConfig) -> list[str | None]:
     """Return the ``CUDA_VISIBLE_DEVICES`` of simultaneous runs; None: unchanged."""
+    from turngrid.experiments.cost_estimate.memory import runs_that_fit
+
     at_once = config.cluster.runs_at_once
     gpus = machine.gpus() if config.trainer.device == "cuda" else None
     if not gpus:
-        return [None] * (at_once or max(2, len(os.sched_getaffinity(0)) // 2))
+        return [None] * int(at_once or min(max(2, len(os.sched_getaffinity(0)) // 2), runs_that_fit(Run(config))))
     each = int(config.trainer.n_gpus_per_node)
     names = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus)))).split(",")
     groups = [",".join(names[start : start + each]) for start in range(0, gpus - each + 1, each)]

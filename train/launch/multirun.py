@@ -17,6 +17,7 @@ from rich.table import Table
 from turngrid.config import base
 from turngrid.config.errors import ConfigError
 from turngrid.envs.utils.child_path import child_path
+from turngrid.experiments.cost_estimate import estimate
 from turngrid.experiments.cost_estimate.amounts import amounts, forecast, recorded
 from turngrid.experiments.evaluation.result import State, state
 from turngrid.experiments.evaluation.tables import plain_text
@@ -47,6 +48,8 @@ def ready(arguments: Sequence[str], args: argparse.Namespace) -> Start:
     if launch.dry_run:
         return lambda: _print(launch)
     start = launching.launcher(launch.configs[0], args.config_dir)
+    for config in launch.configs if launching.elsewhere(launch.configs[0]) else ():
+        estimate.check(Run(config), lambda note: None)  # before jobs wait; each run prints its notes itself
     return lambda: _start(launch, start)
 
 

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,12 @@ from turngrid.tasks.run import Run
 from turngrid.verl_plugin.training import estimators, watchdog, zero_advantages  # noqa: F401
 from turngrid.verl_plugin.training.credit_log import CreditLog
 from turngrid.verl_plugin.training.losses import IN_WORKERS
-from turngrid.verl_plugin.training.step import Metrics, Part, Step, in_order, mismatch, with_adapter_again
+from turngrid.verl_plugin.training.step import Metrics, Part, Step, differences, in_order, mismatch, with_adapter_again
 from turngrid.verl_plugin.training.step_methods import Methods
 from turngrid.verl_plugin.training.step_records import RunningTotal, StepGroups, gathered, gathered_validation
 from turngrid.verl_plugin.training.task_loader import Games
-from turngrid.verl_plugin.training.turn_rows import targets_alone
-from turngrid.verl_plugin.training.turn_updates import update_by_turn
+from turngrid.verl_plugin.training.turn_rows import padded, read, targets_alone
+from turngrid.verl_plugin.training.turn_updates import log_probs, update_by_turn
 from turngrid.verl_plugin.training.window_rows import WindowRows
 
 POLL_SECONDS = 0.1  # seconds between polls for finished episodes; verl's 2 s exceed a small model's step
@@ -70,6 +71,7 @@ class StepTrainer:
         rewards_here = self.reward_loop_manager.reward_loop_worker_handles is None
         warm = self.config.trainer.critic_warmup <= self.global_steps
         bypass = OmegaConf.select(self.config, "algorithm.rollout_correction.bypass_mode")
+        first_in_bf16 = self.global_steps == 1 and OmegaConf.select(self.config, "cluster.computes_in") == "bf16"
         return [
             Part(self._compute_reward_colocate, "reward", wanted=rewards_here),
             Part(self.groups.note),
@@ -79,6 +81,7 @@ class StepTrainer:
             *([Part(windows.spread_padding)] if windows else []),
             Part(self._compute_old_log_prob, "old_log_prob"),
             Part(mismatch, "old_log_prob", wanted=not bypass),
+            Part(self.mismatch_in_a_pass, "old_log_prob", wanted=bypass and first_in_bf16),
             Part(methods.contexts.score, "old_log_prob", wanted=bool(methods.contexts.asking)),
             Part(methods.reasoning.score, "reasoning", wanted=methods.reasoning.answers > 0),
             Part(self._compute_ref_log_prob, "ref", wanted=ref),
@@ -133,6 +136,14 @@ class StepTrainer:
             return super()._compute_old_log_prob(batch, metrics)
         finally:
             self.actor_rollout_wg = workers
+
+    def mismatch_in_a_pass(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
+        """Measure the difference of log-probs, of which the trainer's serve for nothing else."""
+        trainer, mask = log_probs(replace(batch, extra_info={**(batch.extra_info or {})}), self)
+        server = padded(read(batch, "rollout_log_probs")["rollout_log_probs"])
+        apart = (trainer.exp() - server.exp()).abs()[mask.bool()].mean().item()
+        metrics |= {"training/rollout_probs_diff_mean": apart, **differences(mask, trainer, server)}
+        return batch
 
     def learn_values(self, batch: KVBatchMeta, metrics: Metrics) -> KVBatchMeta:
         """Update the critic on the tokens that the estimator selected for it."""
