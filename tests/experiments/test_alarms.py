@@ -27,7 +27,7 @@ from turngrid.tasks.run import Run
 DOCS = Path(__file__).parents[2] / "docs"
 HEALTH = dict(compose([]).health)
 LIMITS = limits_of(HEALTH)
-RISING = (0.5, 0.52, 0.5, 0.51, 0.6, 0.7, 0.8)
+RISING, NOISY = (0.5, 0.52, 0.5, 0.51, 0.6, 0.7, 0.8), (0.16, 0.14, 0.16, 0.13, 0.15, 0.14, 0.13)
 # For each rule of a name: values that raise it at the last step, and others; pairs of two metrics
 SERIES: dict[str, list[tuple[list[Any], list[Any]]]] = {
     "not_finite": [([1.0, math.nan], [1.0, 1e9]), ([1.0, None], [1.0, 0.0])] * 2,  # of the policy, of the critic
@@ -44,7 +44,7 @@ SERIES: dict[str, list[tuple[list[Any], list[Any]]]] = {
     "no_signal": [([0.5, 1, 1, 1], [1, 1, 0.9, 1, 1]), ([(0, 1), (0, 0), (0, 0), (0, 0)], [(0, 0), (0, 0), (0, 1)])],
     "groups_all_won": [([0.8, 1, 1, 1], [0.9, 0.9, 1, 0.9])],
     "groups_all_lost": [([0.8, 1, 1, 1], [0.9, 0.9, 1, 0.9])],
-    "hacked": [([(reward, 0.3 - reward / 9) for reward in RISING], [(reward, 0.3 + reward / 9) for reward in RISING])],
+    "hacked": [([(reward, 0.3 - reward / 9) for reward in RISING], [*zip(RISING, NOISY, strict=True)])],
     "invalid_actions": [([0.5] * 3 + [0.7, 0.8, 0.8], [0.5] * 3 + [0.7, 0.7, 0.7])],
     "unparsed_actions": [([0.08] * 3 + [0.16, 0.17, 0.18], [0.0] * 3 + [0.04, 0.05, 0.05])],
     "mostly_unparsed": [([1.0, 0.9, 0.8], [1.0, 0.9, 0.3])],
