@@ -36,6 +36,7 @@ RULES = (
         when.ratio,
         "the mask trains tokens that the policy did not sample, such as observations",
         "check response_mask",
+        unless="rollout/shared_tokens",  # of branches: each trains the turns that it shares
     ),
     Rule(
         "wrong_sign",
