@@ -15,7 +15,7 @@ class Rule:
     cause: str
     advice: str
     instead: str = ""  # metric that is read if a run lacks the first one
-    unless: str = ""  # a metric of runs in which the rule means nothing
+    unless: str = ""  # a metric (``*`` as above) of runs in which the rule means nothing
     by_rate: bool = False  # a smaller learning rate is the cure, so ``health=rollback`` acts
 
 
@@ -225,9 +225,11 @@ RULES = (
         "the policy forgets what it could",
         f"{RATE}, and look at the alarms before this one",
         "reward/trained/mean",
+        unless="filter/*/left_out",  # won games leave, so harder ones remain
         by_rate=True,
     ),
 )
 # steps that an alarm looks at, at most, after which RL goes back (``health=rollback``)
 LOOK_BACK = max(rule.condition.steps for rule in RULES if rule.by_rate)
+STAGE = "curriculum/stage"  # of a curriculum; with each, tasks change
 OF_GROUPS = "credit/groups_"  # metrics that say nothing about an algorithm that compares no groups
