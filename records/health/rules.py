@@ -53,6 +53,7 @@ RULES = (
         "try actor_rollout_ref.rollout.n=8",
     ),
     Rule("grad_norm", ("actor/grad_norm",), when.above_median, "one batch moves the policy far", RATE, by_rate=True),
+    Rule("critic_grad_norm", ("critic/grad_norm",), when.above_median, "one batch moves the critic far", OF_CRITIC[1]),
     Rule(
         "entropy_up",
         ("rollout/entropy",),

@@ -32,6 +32,7 @@ RISING, NOISY = (0.5, 0.52, 0.5, 0.51, 0.6, 0.7, 0.8), (0.16, 0.14, 0.16, 0.13, 
 SERIES: dict[str, list[tuple[list[Any], list[Any]]]] = {
     "not_finite": [([1.0, math.nan], [1.0, 1e9]), ([1.0, None], [1.0, 0.0])] * 2,  # of the policy, of the critic
     "grad_norm": [([1, 2, 0, 1, 2, 19], [1, 2, 0, 1, 2, 14])],
+    "critic_grad_norm": [([2.4, 1.2, 0.7, 0.6, 0.5, 8], [2.4, 1.2, 0.7, 0.6, 0.5, 4])],  # its values start at random
     "entropy_up": [([0.3] * 3 + [0.9, 0.9, 1.0], [0.3] * 3 + [0.9, 0.9, 0.8])],
     "entropy_down": [([0.3] * 3 + [0.02, 0.02, 0.02], [0.3] * 3 + [0.04, 0.04, 0.02])],
     "policy_kl": [([0.01, 0.08], [0.01, 0.07])],
