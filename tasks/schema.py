@@ -211,6 +211,7 @@ class Health:
     name: str = option_name()
     not_finite: float | None = number(0, 0)
     grad_norm: float | None = number(1, 10**6)
+    critic_grad_norm: float | None = number(1, 10**6)
     entropy_up: float | None = number(1, 10**6)
     entropy_down: float | None = number(1, 10**6)
     policy_kl: float | None = number(0, 10**6)

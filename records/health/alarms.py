@@ -4,14 +4,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from itertools import chain
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
 
 from turngrid.records.files.json_lines import append_line, read_lines
-from turngrid.records.health.conditions import Array
-from turngrid.records.health.rules import OF_GROUPS, RULES, Rule
+from turngrid.records.health.conditions import LAST, Array, not_finite
+from turngrid.records.health.rules import OF_GROUPS, RULES, STAGE, Rule
 from turngrid.records.metrics import in_families, plain
 from turngrid.records.process.exit_codes import Failure
 from turngrid.records.resume import RlFolder
@@ -20,7 +20,7 @@ STOP, ROLLBACK, OFF = "stop", "rollback", "off"
 MOST_ROLLBACKS = 2
 SFT_ALARMS = "sft/alarms.jsonl"  # in a run's folder
 PAST = "RL goes on past this alarm, from its last checkpoint, if it is started again."
-READ = {name for rule in RULES for name in (*rule.metrics, rule.instead, rule.unless) if name}
+READ = {STAGE} | {name for rule in RULES for name in (*rule.metrics, rule.instead, rule.unless) if name}
 PATTERNS = [name for name in READ if "*" in name]
 
 
@@ -82,8 +82,11 @@ class Curves:
         return name in READ or any(fnmatchcase(name, pattern) for pattern in PATTERNS)
 
     def readings(self, rule: Rule) -> Iterator[tuple[str, list[int], list[Array]]]:
-        """Yield a metric, the steps with all of the rule's metrics, and an array for each."""
-        if rule.unless in self.columns:
+        """Yield a metric, the steps with all of the rule's metrics, and an array for each.
+
+        Only ``not_finite`` sees NaN: in a running sum, one would hide all later steps.
+        """
+        if rule.unless and any(fnmatchcase(name, rule.unless) for name in self.columns):
             return
         first, *others = rule.metrics
         if rule.instead and not self.columns.get(first):
@@ -91,8 +94,17 @@ class Curves:
         for name in [name for name in self.columns if fnmatchcase(name, first)]:
             columns = [self.columns.get(own, {}) for own in (name, *others)]
             steps = [step for step in self.steps if all(step in column for column in columns)]
-            if steps:
-                yield name, steps, [np.array([column[step] for step in steps]) for column in columns]
+            arrays = np.array([[column[step] for step in steps] for column in columns])
+            whole = np.full(len(steps), rule.condition is not_finite) | np.isfinite(arrays).all(0)
+            if whole.any():
+                yield name, list(compress(steps, whole)), list(arrays[:, whole])
+
+    def starts(self, steps: list[int]) -> list[int]:
+        """Return where, in a list of steps, a stage of the curriculum begins; without one: 0."""
+        if STAGE not in self.columns:
+            return [0]
+        stages = [self.columns[STAGE].get(step) for step in steps]
+        return [at for at, stage in enumerate(stages) if not at or stage != stages[at - 1]]
 
 
 def number(value: Any) -> float:
@@ -113,12 +125,20 @@ def alarms(curves: Curves, limits: Mapping[str, float]) -> list[Alarm]:
 
 
 def _of_rule(rule: Rule, curves: Curves, limit: float) -> Iterator[Alarm]:
+    """Yield alarms where the condition holds, and did not in the ``LAST`` steps before.
+
+    Each stage of a curriculum has other tasks, so a step is compared with those of its stage.
+    """
     for name, steps, arrays in curves.readings(rule):
+        starts = curves.starts(steps)
         with np.errstate(invalid="ignore", divide="ignore"):
-            holds = rule.condition.holds(arrays, limit)
-            for at in map(int, np.flatnonzero(holds & ~np.concatenate([[False], holds[:-1]]))):
-                text = rule.condition.text([array[: at + 1] for array in arrays], limit).format(other=rule.metrics[-1])
-                since = steps[max(0, at + 1 - rule.condition.steps)]
+            parts = zip(*(np.split(array, starts[1:]) for array in arrays), strict=True)
+            held = np.flatnonzero(np.concatenate([rule.condition.holds(part, limit) for part in parts]))
+            for at in map(int, held[np.diff(held, prepend=-LAST - 1) > LAST]):
+                start = max(own for own in starts if own <= at)
+                seen = [array[start : at + 1] for array in arrays]
+                text = rule.condition.text(seen, limit).format(other=rule.metrics[-1])
+                since = steps[max(start, at + 1 - rule.condition.steps)]
                 yield Alarm(steps[at], rule.name, f"{name}: {text}", rule.advice, rule.cause, name, since, rule.by_rate)
 
 
@@ -164,8 +184,8 @@ class Watch:
             self._known.add((step, alarm.name))
             append_line(self._rl.alarms, alarm)
             self._alert(f"turngrid: {alarm.name}", str(alarm))
-        if ends := next((alarm for alarm in new if alarm.action), None):
-            raise Failure(f"health={self._option}: {ends}\n{PAST}")
+        if ends := [f"health={self._option}: {alarm}" for alarm in new if alarm.action]:
+            raise Failure("\n".join([*ends, PAST]))
 
     def _with_action(self, alarm: Alarm) -> Alarm:
         """Return the alarm with what it does: a rollback only helps if the rate is the cause."""

@@ -141,12 +141,13 @@ def _fallen_text(arrays: Arrays, level: float) -> str:
 
 
 def _apart(arrays: Arrays, level: float) -> Array:
-    """Since the first steps the first metric rose beyond its noise, and the second fell."""
+    """Since the first steps the first metric rose and the second fell, each beyond its noise."""
     first, second = arrays
     steps = np.arange(len(first), dtype=float)
-    interval = noise(first) * np.sqrt(2 / LAST) * quantile(level, steps, steps)
-    rose = means(first) - np.mean(first[:FIRST]) > interval
-    return (steps >= APART) & rose & (means(second) < np.mean(second[:FIRST]))
+    errors = np.sqrt(2 / LAST) * quantile(level, steps, steps)
+    rose = means(first) - np.mean(first[:FIRST]) > noise(first) * errors
+    fell = np.mean(second[:FIRST]) - means(second) > noise(second) * errors
+    return (steps >= APART) & rose & fell
 
 
 def _apart_text(arrays: Arrays, level: float) -> str:

@@ -15,7 +15,7 @@ class Rule:
     cause: str
     advice: str
     instead: str = ""  # metric that is read if a run lacks the first one
-    unless: str = ""  # a metric of runs in which the rule means nothing
+    unless: str = ""  # a metric (``*`` as above) of runs in which the rule means nothing
     by_rate: bool = False  # a smaller learning rate is the cure, so ``health=rollback`` acts
 
 
@@ -36,6 +36,7 @@ RULES = (
         when.ratio,
         "the mask trains tokens that the policy did not sample, such as observations",
         "check response_mask",
+        unless="rollout/shared_tokens",  # of branches: each trains the turns that it shares
     ),
     Rule(
         "wrong_sign",
@@ -52,6 +53,7 @@ RULES = (
         "try actor_rollout_ref.rollout.n=8",
     ),
     Rule("grad_norm", ("actor/grad_norm",), when.above_median, "one batch moves the policy far", RATE, by_rate=True),
+    Rule("critic_grad_norm", ("critic/grad_norm",), when.above_median, "one batch moves the critic far", OF_CRITIC[1]),
     Rule(
         "entropy_up",
         ("rollout/entropy",),
@@ -224,9 +226,11 @@ RULES = (
         "the policy forgets what it could",
         f"{RATE}, and look at the alarms before this one",
         "reward/trained/mean",
+        unless="filter/*/left_out",  # won games leave, so harder ones remain
         by_rate=True,
     ),
 )
 # steps that an alarm looks at, at most, after which RL goes back (``health=rollback``)
 LOOK_BACK = max(rule.condition.steps for rule in RULES if rule.by_rate)
+STAGE = "curriculum/stage"  # of a curriculum; with each, tasks change
 OF_GROUPS = "credit/groups_"  # metrics that say nothing about an algorithm that compares no groups

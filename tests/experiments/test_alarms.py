@@ -28,11 +28,12 @@ from turngrid.tasks.run import Run
 DOCS = Path(__file__).parents[2] / "docs"
 HEALTH = dict(compose([]).health)
 LIMITS = limits_of(HEALTH)
-RISING = (0.5, 0.52, 0.5, 0.51, 0.6, 0.7, 0.8)
+RISING, NOISY = (0.5, 0.52, 0.5, 0.51, 0.6, 0.7, 0.8), (0.16, 0.14, 0.16, 0.13, 0.15, 0.14, 0.13)
 # For each rule of a name: values that raise it at the last step, and others; pairs of two metrics
 SERIES: dict[str, list[tuple[list[Any], list[Any]]]] = {
     "not_finite": [([1.0, math.nan], [1.0, 1e9]), ([1.0, None], [1.0, 0.0])] * 2,  # of the policy, of the critic
     "grad_norm": [([1, 2, 0, 1, 2, 19], [1, 2, 0, 1, 2, 14])],
+    "critic_grad_norm": [([2.4, 1.2, 0.7, 0.6, 0.5, 8], [2.4, 1.2, 0.7, 0.6, 0.5, 4])],  # its values start at random
     "entropy_up": [([0.3] * 3 + [0.9, 0.9, 1.0], [0.3] * 3 + [0.9, 0.9, 0.8])],
     "entropy_down": [([0.3] * 3 + [0.02, 0.02, 0.02], [0.3] * 3 + [0.04, 0.04, 0.02])],
     "policy_kl": [([0.01, 0.08], [0.01, 0.07])],
@@ -45,7 +46,7 @@ SERIES: dict[str, list[tuple[list[Any], list[Any]]]] = {
     "no_signal": [([0.5, 1, 1, 1], [1, 1, 0.9, 1, 1]), ([(0, 1), (0, 0), (0, 0), (0, 0)], [(0, 0), (0, 0), (0, 1)])],
     "groups_all_won": [([0.8, 1, 1, 1], [0.9, 0.9, 1, 0.9])],
     "groups_all_lost": [([0.8, 1, 1, 1], [0.9, 0.9, 1, 0.9])],
-    "hacked": [([(reward, 0.3 - reward / 9) for reward in RISING], [(reward, 0.3 + reward / 9) for reward in RISING])],
+    "hacked": [([(reward, 0.3 - reward / 9) for reward in RISING], [*zip(RISING, NOISY, strict=True)])],
     "invalid_actions": [([0.5] * 3 + [0.7, 0.8, 0.8], [0.5] * 3 + [0.7, 0.7, 0.7])],
     "unparsed_actions": [([0.08] * 3 + [0.16, 0.17, 0.18], [0.0] * 3 + [0.04, 0.05, 0.05])],
     "mostly_unparsed": [([1.0, 0.9, 0.8], [1.0, 0.9, 0.3])],
@@ -87,19 +88,28 @@ def test_every_limit_has_a_source_in_the_docs():
 def test_an_alarm_is_raised_where_it_begins_and_only_there(name: str, number: int):
     ill, well = (lines_of(name, number, values) for values in SERIES[name][number])
     assert [alarm.step for alarm in alarms(Curves.of(ill), LIMITS) if alarm.name == name] == [len(ill)]
-    going_on = [*ill, {**ill[-1], "step": len(ill) + 1}]
-    assert [alarm.step for alarm in alarms(Curves.of(going_on), LIMITS) if alarm.name == name] == [len(ill)]
+    later = [line | {"step": step} for step, line in enumerate([ill[-1], ill[0], ill[-1]], len(ill) + 1)]
+    assert [alarm.step for alarm in alarms(Curves.of([*ill, *later]), LIMITS) if alarm.name == name] == [len(ill)]
+    blind = [dict.fromkeys(ill[0], math.nan) | {"step": 0}, *ill]
+    assert name in {alarm.name for alarm in alarms(Curves.of(blind), LIMITS)}
     assert name not in {alarm.name for alarm in alarms(Curves.of(well), LIMITS)}
     assert not list(alarms(Curves.of(ill), {rule: limit for rule, limit in LIMITS.items() if rule != name}))
 
 
-def test_a_rule_raises_nothing_without_groups_or_against_itself():
+def test_a_rule_raises_nothing_in_runs_for_which_it_means_nothing():
     lines = lines_of("no_signal", 0, [1, 1, 1])
     assert alarms(Curves.of(lines), LIMITS) and not alarms(Curves.of(lines, of_groups=False), LIMITS)
-    lines = lines_of("hacked", 0, [(reward, 0.3 - reward / 9) for reward in RISING])
-    against_itself = [line | {"rollout/match/self/seat_0/won": 0.4} for line in lines]
-    (hacked,) = alarms(Curves.of(lines), LIMITS)
-    assert hacked.seen.endswith("and success/train fell") and not alarms(Curves.of(against_itself), LIMITS)
+    others = {"hacked": "rollout/match/self/seat_0/won", "trained_tokens": "rollout/shared_tokens"}
+    for name, other in (others | {"success": "filter/solved/left_out"}).items():
+        lines = lines_of(name, 0, SERIES[name][0][0])
+        assert [alarm.name for alarm in alarms(Curves.of(lines), LIMITS)] == [name]
+        assert not alarms(Curves.of(line | {other: 0.4} for line in lines), LIMITS)
+
+
+def test_a_step_is_compared_with_those_of_its_stage():
+    lines = lines_of("success", 0, [0.9] * 7 + SERIES["success"][0][0])
+    staged = [line | {"curriculum/stage": 1 + (line["step"] > 7)} for line in lines]
+    assert [[alarm.step for alarm in alarms(Curves.of(own), LIMITS)] for own in (lines, staged)] == [[8, 15], [15]]
 
 
 def watched(rl: RlFolder, option: str, lines: list[dict[str, Any]]) -> list[str]:
@@ -115,8 +125,8 @@ def watched(rl: RlFolder, option: str, lines: list[dict[str, Any]]) -> list[str]
 
 def test_an_alarm_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """In the folder, the terminal and trackers; a resumed run does not repeat it."""
-    rl, lines = RlFolder(tmp_path), lines_of("policy_kl", 0, [0.0, 0.5, 0.0, 0.5])
-    bar = stage.Progress(rl, 4, 0, 4, 2)
+    rl, lines = RlFolder(tmp_path), lines_of("policy_kl", 0, [0.0, 0.5, 0.0, 0.0, 0.0, 0.5])
+    bar = stage.Progress(rl, 6, 0, 4, 2)
     (alert,) = watched(rl, "warn", lines[:2])
     assert alert.startswith("turngrid: policy_kl: step 2: policy_kl: actor/ppo_kl: 0.5 is above 0.075; the policy is")
     bar.update()
@@ -125,13 +135,14 @@ def test_an_alarm_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str
     bar.update()
     bar.close()
     told = capsys.readouterr().err
-    assert "alarm: step 4" in told and "alarm: step 2" not in told
-    assert [(alarm.step, alarm.name) for alarm in read_alarms(rl)] == [(2, "policy_kl"), (4, "policy_kl")]
+    assert "alarm: step 6" in told and "alarm: step 2" not in told
+    assert [(alarm.step, alarm.name) for alarm in read_alarms(rl)] == [(2, "policy_kl"), (6, "policy_kl")]
 
 
 def test_health_says_what_an_alarm_does(tmp_path: Path):
     lines, rl = lines_of("policy_kl", 0, [0.0, 0.5]), RlFolder(tmp_path)
-    with pytest.raises(Failure, match=r"health=stop: step 2: policy_kl: (.|\n)*RL goes on past this alarm"):
+    lines[1]["rollout/out_of_context"] = 1.0
+    with pytest.raises(Failure, match=r"step 2: policy_kl: .*\n.*: step 2: out_of_context: .*\nRL goes on"):
         watched(rl, "stop", lines)
     assert watched(rl, "stop", lines) == []  # the run goes on
     assert watched(RlFolder(tmp_path / "off"), "off", lines) == []
