@@ -1,7 +1,6 @@
 """The methods that a run's config names, with their settings at each step, and their state."""
 
 from collections.abc import Iterable, Mapping
-from itertools import product
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -164,13 +163,14 @@ class Chosen:
         Raises:
             ValueError: a schedule leaves its setting's range before the run ends.
         """
-        scheduled = {name: method for name, method in self._all.items() if method.schedules}
-        for (name, method), step in product(scheduled.items(), range(1, steps + 1)):
-            try:
-                method.new(step)
-            except ValueError as error:
-                where = f"{name.replace('/', '=')}: at step {step} of the schedule of {' and '.join(method.schedules)}"
-                raise ValueError(f"{where}: {error}") from error
+        for name, method in self._all.items():
+            for step in range(1, steps + 1) if method.schedules else ():
+                try:
+                    method.new(step)
+                except ValueError as error:
+                    schedules = " and ".join(method.schedules)
+                    where = f"{name.replace('/', '=')}: at step {step} of the schedule of {schedules}"
+                    raise ValueError(f"{where}: {error}") from error
 
     def in_rollout(self, step: int) -> dict[str, Any]:
         """Return the methods by ``slot/name`` whose state is read where episodes are sampled."""

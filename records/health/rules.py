@@ -211,6 +211,7 @@ RULES = (
         when.above,
         "stored episodes come from another policy",
         "try a smaller buffer.NAME.tolerate, the most steps that NAME keeps an episode",
+        unless="buffer/task_replay/age",  # it keeps wins for 20 steps or, as RAPO's paper, without a limit
     ),
     Rule(
         "slowest_episode",
