@@ -107,20 +107,18 @@ def _blanked(config: DictConfig) -> Plain:
 
 
 def _correction(config: DictConfig) -> Plain:
-    """Return the values of two keys whose defaults depend on the cluster; null for a default.
+    """Return what is typed of two keys whose defaults depend on the cluster; null for a default.
 
-    On GPUs importance weights are on by default, so a typed null counts. ``bypass_mode`` is true by
-    default on CPUs, unless weights or a rejection are typed; asynchronous modes set it themselves.
+    A typed value counts also if it is the cluster's default, but for ``bypass_mode=false`` where
+    it is false anyway. Asynchronous modes set ``bypass_mode`` themselves.
     """
     node = OmegaConf.select(config, "algorithm.rollout_correction")
     if node is None or config.trainer.v1.trainer_mode != "sync":
         return {BYPASS: None}
-    on_gpus = config.trainer.device == "cuda"
     typed = {key: node[key] for key in node if not OmegaConf.is_interpolation(node, key)}
-    usual = not (on_gpus or typed.get("rollout_is") or typed.get("rollout_rs"))
-    bypass = typed.get("bypass_mode", usual)
-    counts = {BYPASS: None if bypass == usual else bypass}
-    return {**counts, WEIGHTS: "none"} if on_gpus and typed.get("rollout_is", "") is None else counts
+    is_default = config.trainer.device == "cuda" or typed.get("rollout_is") or typed.get("rollout_rs")
+    counts = {BYPASS: typed.get("bypass_mode") or (None if is_default else typed.get("bypass_mode"))}
+    return {**counts, WEIGHTS: "none"} if typed.get("rollout_is", "") is None else counts
 
 
 def _put(node: Plain, key: str, value: Any) -> None:

@@ -76,8 +76,8 @@ class Devices:
 
 def memory_here(cluster: Cluster) -> float:
     """Return a run's bytes: of its SLURM job, else its share of this machine, container or job."""
-    if cluster.launcher == "slurm" and cluster.slurm.mem_gb:
-        return cluster.slurm.mem_gb * float(2**30)
+    if cluster.launcher == "slurm" and cluster.slurm.mem_gb is not None:
+        return cluster.slurm.mem_gb * float(2**30) or math.inf  # 0: the node's
     limits = [float(psutil.virtual_memory().total), *_limits_of_groups()]
     limits.append(float(os.environ.get("SLURM_MEM_PER_NODE", "0")) * 2**20 or math.inf)  # in MB; 0: the node's
     return min(limits) / (cluster.launcher == "local_parallel" and cluster.runs_at_once or 1)

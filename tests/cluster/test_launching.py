@@ -89,17 +89,17 @@ def test_each_run_has_gpus_of_its_own(configs: dict[str, DictConfig], monkeypatc
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     two_each = configs["slurm_gpu8"].copy()
     two_each.trainer.n_gpus_per_node = 2
-    assert launching.devices(two_each) == ["0,1", "2,3"]
+    assert launching.devices([two_each]) == ["0,1", "2,3"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7,6,5,4,3")
     two_each.cluster.runs_at_once = 1
-    assert launching.devices(two_each) == ["7,6"]
+    assert launching.devices([two_each]) == ["7,6"]
     on_cpus = configs["local_parallel"].copy()
     on_cpus.cluster.runs_at_once = 3
-    assert launching.devices(on_cpus) == [None, None, None]
+    assert launching.devices([on_cpus]) == [None, None, None]
     on_cpus.cluster.runs_at_once = None
     monkeypatch.setattr(memory, "memory_here", lambda config: 9e9)
     monkeypatch.setattr(launching.os, "sched_getaffinity", lambda process: range(16))
-    assert launching.devices(on_cpus) == [None, None], "8 for the cores, of which 2 fit into memory"
+    assert launching.devices([on_cpus]) == [None, None], "8 for the cores, of which 2 fit into memory"
 
 
 MEETS = 'touch "$0"; for i in $(seq 1000); do [ -e "$1" ] && exit 0; sleep 0.1; done; exit 1'
@@ -123,7 +123,8 @@ def test_ctrl_c_ends_the_runs_at_work_and_starts_no_more(tmp_path: Path) -> None
         time.sleep(0.05)
     launch.send_signal(signal.SIGINT)
     assert launch.wait(timeout=200) == 130
-    assert len(runs) == 1 and not runs[0].is_running()
+    _, alive = psutil.wait_procs(runs, timeout=60)  # until its new parent, init, reaps it
+    assert len(runs) == 1 and not alive
     assert [log.name for log in (tmp_path / "runs" / "local_parallel").glob("*/*.log")] == ["1.log"]
 
 

@@ -103,13 +103,16 @@ def test_a_checkpoints_cost_by_hand(composed: Composer) -> None:
     assert [gpus.steps_between(cost) for cost in (0.0, 25e9, 25.1e9, 1e15)] == [5, 5, 10, 50]
 
 
-def test_a_correction_that_was_turned_off_is_another_run(composed: Composer) -> None:
+def test_a_typed_correction_is_another_run_and_a_cluster_is_not(composed: Composer) -> None:
     def name(words: str) -> str:
         return identity(composed(words.split()))
 
-    assert name("cluster=gpu1") == name("") == name(f"{CORRECTION}=null") == name("correction=sampler_clip")
+    rejection = "algorithm.rollout_correction.rollout_rs"
+    ways = ["", "correction=geometric", f"correction=geometric {BYPASS}=true", "correction=token_tis"]
+    ways += ["correction=none", "correction=sampler_clip"]
+    names = [*map(name, ways)]
+    assert len({*names, name(f"{BYPASS}=false")}) == 1 + len(ways)
+    assert [name(f"cluster=gpu1 {way}") for way in ways] == names
+    alone = composed([f"{rejection}=seq_mean_k1", f"{rejection}_threshold='0.999_1.001'", f"{CORRECTION}=null"])
+    assert identity(alone) == names[1] and not OmegaConf.select(alone, BYPASS)
     assert name("cluster=gpu1 algo=infopo") == name("algo=infopo"), "its bypass_mode=false was not typed"
-    ways = [f"{BYPASS}=false", "correction=geometric", f"correction=geometric {BYPASS}=true", "correction=token_tis"]
-    ways += ["cluster=gpu1 correction=none", "cluster=gpu8 correction=sampler_clip"]
-    assert len({*map(name, ("", *ways))}) == 1 + len(ways)
-    assert [name(f"cluster=gpu1 {way}") for way in (ways[3], ways[5][13:])] == [name(way) for way in (ways[3], ways[5])]

@@ -37,8 +37,9 @@ def elsewhere(config: DictConfig) -> bool:
     return config.cluster.launcher != HERE and not estimates and LAUNCHED not in os.environ
 
 
-def launcher(config: DictConfig, config_dir: str | None) -> Launcher:
+def launcher(configs: Sequence[DictConfig], config_dir: str | None) -> Launcher:
     """Return the launcher of ``cluster.launcher``; ConfigError if it cannot work here."""
+    config = configs[0]  # all runs have one cluster
     name = config.cluster.launcher
     folder = Path(config.output_dir).expanduser().absolute() / name
     if name == HERE:
@@ -47,7 +48,7 @@ def launcher(config: DictConfig, config_dir: str | None) -> Launcher:
         return partial(_one_by_one, config_dir=config_dir)
     if name == PARALLEL:
         machine.check_gpus(config)
-        return partial(run_all, folder / STARTED, devices(config), config_dir=config_dir)
+        return partial(run_all, folder / STARTED, devices(configs), config_dir=config_dir)
     if shutil.which("sbatch") is None or shutil.which("srun") is None:
         reason = "submits jobs and this machine has no sbatch"
         raise ConfigError(f"cluster={config.cluster.name} {reason}: start it on a login node")
@@ -66,14 +67,15 @@ def _one_by_one(runs: Sequence[LaunchedRun], config_dir: str | None) -> list[str
     return failed
 
 
-def devices(config: DictConfig) -> list[str | None]:
+def devices(configs: Sequence[DictConfig]) -> list[str | None]:
     """Return the ``CUDA_VISIBLE_DEVICES`` of simultaneous runs; None: unchanged."""
     from turngrid.experiments.cost_estimate.memory import runs_that_fit
 
-    at_once = config.cluster.runs_at_once
+    config, at_once = configs[0], configs[0].cluster.runs_at_once
     gpus = machine.gpus() if config.trainer.device == "cuda" else None
     if not gpus:
-        return [None] * int(at_once or min(max(2, len(os.sched_getaffinity(0)) // 2), runs_that_fit(Run(config))))
+        cores, fitting = len(os.sched_getaffinity(0)), min(runs_that_fit(Run(each)) for each in configs)
+        return [None] * int(at_once or min(max(2, cores // 2), fitting))
     each = int(config.trainer.n_gpus_per_node)
     names = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus)))).split(",")
     groups = [",".join(names[start : start + each]) for start in range(0, gpus - each + 1, each)]

@@ -47,10 +47,18 @@ def ready(arguments: Sequence[str], args: argparse.Namespace) -> Start:
     launch = prepare_launch(args.overrides, args.config_dir)
     if launch.dry_run:
         return lambda: _print(launch)
-    start = launching.launcher(launch.configs[0], args.config_dir)
-    for config in launch.configs if launching.elsewhere(launch.configs[0]) else ():
-        estimate.check(Run(config), lambda note: None)  # before jobs wait; each run prints its notes itself
+    start = launching.launcher(launch.configs, args.config_dir)
+    if launching.elsewhere(launch.configs[0]):
+        _check_memory(launch)  # before jobs wait
     return lambda: _start(launch, start)
+
+
+def _check_memory(launch: Launch) -> None:
+    for run, config in zip(launch.sweep.runs, launch.configs, strict=True):
+        try:
+            estimate.check(Run(config), lambda note: None)  # each run prints its notes itself
+        except ConfigError as error:
+            raise ConfigError(f"{run.label}: {error}" if len(launch.configs) > 1 else str(error)) from error
 
 
 def _laboratory(overrides: Sequence[str]) -> Start:
