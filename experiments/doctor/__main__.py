@@ -84,8 +84,7 @@ def text(path: str, source: Source, raised: Sequence[Alarm]) -> str:
     """Return the diagnosis of a run as lines for a terminal; ``raised``: its alarms in order."""
     steps, blind = source.curves.steps, _blind(source)
     span = f"{len(steps)} steps ({steps[0]} to {steps[-1]})" if steps else "no step of RL"
-    of_sft = f"{len(source.sft)} steps of SFT, " if source.sft else ""
-    lines = [f"{path}: {source.kind}, {of_sft}{span}"]
+    lines = [f"{path}: {source.kind}, {span}"]
     lines += [f"  it failed: {source.failure}"] if source.failure else []
     lines += [f"  not read: {count} {what}" for what, count in source.skipped.items()]
     lines += [f"  {rollback}" for rollback in (read_rollbacks(source.rl) if source.rl else ())]

@@ -29,7 +29,6 @@ from turngrid.records.run_folder import FAILURE, composed, read_failure
 LONGEST = 2**24  # bytes of a line that is read
 STEPS = ("step", "_step", "Step", "training/global_step", "verl/training/global_step", "global_step")
 EVENTS = "*tfevents*"
-SFT, RL = "sft/metrics.jsonl", "rl/metrics.jsonl"
 FORMATS = "a run folder, verl's file logger (.jsonl), TensorBoard's event files, or a .csv with verl's names"
 ONE_RUN = "use a CSV of one run, with one row a step"
 NO_READER = (
@@ -70,7 +69,7 @@ def read(path: Path) -> Source:
     source.limits = source.limits or limits_of(OmegaConf.load(CONF / "config.yaml").health)
     if not (source.curves.steps or source.sft or source.failure):
         skipped = "".join(f"; {count} {what}" for what, count in source.skipped.items())
-        raise Refusal(f"{path}: {source.kind} without a step{skipped}; use {FORMATS}")
+        raise Refusal(f"{path}: {source.kind} without a step of training{skipped}; use {FORMATS}")
     if source.curves.steps and not source.curves.columns:
         raise Refusal(f"{path}: no metric that a rule reads; use verl's names, such as actor/grad_norm")
     return source
@@ -89,7 +88,7 @@ def _of_folder(path: Path) -> Source:
 
 
 def _is_run(folder: Path) -> bool:
-    return any((folder / name).exists() for name in (ATTEMPTS, FAILURE, SFT, RL))
+    return any((folder / name).exists() for name in (ATTEMPTS, FAILURE, "sft/metrics.jsonl", "rl/metrics.jsonl"))
 
 
 def _of_file(path: Path) -> Source:
@@ -110,7 +109,7 @@ def _of_run(folder: Path) -> Source:
     kind = f"a run folder ({state(folder)})" if (folder / ATTEMPTS).exists() else "a run folder"
     source = Source(kind, limits=limits_of(config.get("health") or {}), rl=rl)
     source.curves = Curves.of(_of_json(rl.metrics, source.skipped), not name or algorithm(name).needs_group)
-    source.sft = list(_of_json(folder / SFT, source.skipped))
+    source.sft = list(_of_json(folder / "sft" / "metrics.jsonl", source.skipped))
     message = str((read_failure(folder) or {}).get("message", ""))
     source.failure = "\n  ".join(line for line in message.splitlines() if not line.startswith("  |"))  # no log
     return source
