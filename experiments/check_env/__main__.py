@@ -85,7 +85,7 @@ async def check(run: Run, options: Options) -> list[Finding]:
         findings += [speed(games)]
         if any(game.error for game in games):
             return [*findings, Finding("memory", NONE, "not measured, since an episode failed")]
-        return [*findings, memory(await memory_growth(pool, listed["test"]))]
+        return [*findings, memory(await memory_growth(pool, listed["test"]), games)]
 
 
 # ---- what the episodes say, one finding each
@@ -129,7 +129,8 @@ def repeats(games: Sequence[GameRollouts]) -> Finding:
     if texts := [first for first, again in pairs if first.texts != again.texts]:
         words = f"words differ in {len(texts)} of {len(pairs)} repetitions, scores and ends do not"
         return Finding("repeats", NOTE, words)
-    return Finding("repeats", OK if pairs else NONE, f"{len(pairs)} repetitions are equal")
+    played = sum(bool(first.results) for first, _ in pairs)
+    return Finding("repeats", OK if played else NONE, f"{played} repetitions are equal")
 
 
 def expert_wins(games: Sequence[GameRollouts]) -> Finding:
@@ -154,19 +155,22 @@ def random_bound(games: Sequence[GameRollouts]) -> Finding:
 
 
 def reachable(games: Sequence[GameRollouts]) -> Finding:
-    rewarded = [rollout for rollout in _all(games) if rollout.score > 0 or rollout.won]
+    """Some episode is rewarded; without an expert, random ones may never be."""
+    played = [rollout for rollout in _all(games) if rollout.results]
+    rewarded = [rollout for rollout in played if rollout.score > 0 or rollout.won]
     early = sum(any(r.score_delta > 0 for r in rollout.results[:-1]) for rollout in rewarded)
-    seen = f"{len(rewarded)} of {sum(1 for _ in _all(games))} episodes were rewarded, {early} before their last turn"
-    return Finding("reward", OK if rewarded else FAIL, seen)
+    seen = f"{len(rewarded)} of {len(played)} episodes were rewarded, {early} before their last turn"
+    expert = any(game.expert for game in games)
+    return Finding("reward", OK if rewarded else FAIL if expert else NOTE if played else NONE, seen)
 
 
 def pays_only_for_winning(games: Sequence[GameRollouts]) -> Finding:
     """No episode that is not won scores as much as a win: at random, or by repeating one action."""
     lost = [(game.task.max_score, rollout) for game in games for rollout in [*game.random, *filter(None, [game.paid])]]
-    shares = [rollout.score / most for most, rollout in lost if most > 0 and not rollout.won]
+    shares = [rollout.score / most for most, rollout in lost if most > 0 and rollout.results and not rollout.won]
     best = max(shares, default=0.0)
     seen = f"at most {best:.2f} of a win's score in {len(shares)} episodes that were not won"
-    return Finding("pays for winning", FAIL if best >= 1 else NOTE if best > 0.9 else OK, seen)
+    return Finding("pays for winning", FAIL if best >= 1 else NOTE if best > 0.9 else OK if shares else NONE, seen)
 
 
 def rewards_only_wins(reward: Reward, games: Sequence[GameRollouts]) -> Finding:
@@ -206,14 +210,15 @@ def hostile(games: Sequence[GameRollouts]) -> Finding:
 
 def no_answer_in_prompt(style: PromptStyle, games: Sequence[GameRollouts]) -> Finding:
     """Look in the first message for the expert's plan and answers of 20 characters or more."""
-    leaks = []
+    looked: list[tuple[str, bool]] = []
     for game in (game for game in games if game.random):
         opening = game.random[0].opening
         prompt = f"{style.role} {style.how_to_act} {game.task.goal} {opening.goal} {opening.text}".lower()
         answers = [*opening.gold, *([joint.join(game.task.expert_plan) for joint in ("\n", ", ", " ")])]
-        leaks += [game.task.key for answer in answers if len(answer) >= LEAST_SIZED and answer.lower() in prompt]
+        looked += [(game.task.key, answer.lower() in prompt) for answer in answers if len(answer) >= LEAST_SIZED]
+    leaks = [key for key, found in looked if found]
     seen = f"the answer is in the first message of {leaks[0]}" if leaks else f"{len(games)} first messages"
-    return Finding("prompt", FAIL if leaks else OK, seen)
+    return Finding("prompt", FAIL if leaks else OK if looked else NONE, seen)
 
 
 def speed(games: Sequence[GameRollouts]) -> Finding:
@@ -222,9 +227,10 @@ def speed(games: Sequence[GameRollouts]) -> Finding:
     return Finding("speed", OK if steps else NONE, f"{steps / seconds if seconds else 0:,.0f} steps/s, one session")
 
 
-def memory(growth: float) -> Finding:
-    seen = f"{growth / 1e6:+.1f} MB over {RESETS} episodes of up to {STEPS} steps"
-    return Finding("memory", FAIL if growth > GROWTH else OK, seen)
+def memory(growth: float, games: Sequence[GameRollouts]) -> Finding:
+    acted = any(rollout.results for game in games for rollout in game.random)
+    seen = f"{growth / 1e6:+.1f} MB over {RESETS} episodes of up to {STEPS * acted} steps"
+    return Finding("memory", FAIL if growth > GROWTH else OK if acted else NONE, seen)
 
 
 def _all(games: Sequence[GameRollouts]) -> Iterator[Rollout]:

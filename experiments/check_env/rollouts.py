@@ -143,7 +143,7 @@ async def openings(pool: EnvPool, tasks: Iterable[TaskRef]) -> dict[str, str]:
 
 
 async def memory_growth(pool: EnvPool, tasks: Sequence[TaskRef]) -> float:
-    """Return the bytes by which the worker grows over ``RESETS`` short random episodes.
+    """Return the bytes by which the worker and its children grow over ``RESETS`` short episodes.
 
     The same episodes run once before, so that caches are full.
     """
@@ -152,5 +152,6 @@ async def memory_growth(pool: EnvPool, tasks: Sequence[TaskRef]) -> float:
     for _ in range(2):
         for number in range(RESETS):
             await at_random(session, tasks[number % len(tasks)], STEPS, number % RANDOM_ROLLOUTS)
-        sizes.append(sum(psutil.Process(pid).memory_info().rss for pid in pool.pids))
+        families = [[worker, *worker.children(recursive=True)] for worker in map(psutil.Process, pool.pids)]
+        sizes.append(sum(process.memory_info().rss for family in families for process in family))
     return float(sizes[1] - sizes[0])

@@ -9,23 +9,25 @@ PATH  a run folder, or metrics of any run of verl: of its file logger (.jsonl), 
 
 Prints, for each PATH, the first alarm with its step, likely cause and the setting to change, the
 other alarms (those of the same step with cause and setting, too), and the rules that could not be
-applied. The exit code is 1 if there is an alarm. docs/doctor.md lists which illnesses it finds, and
-which it does not."""
+applied. The exit code is 1 if there is an alarm or a run failed. docs/doctor.md lists which
+illnesses it finds, and which it does not."""
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import inf, isfinite
+from functools import partial
+from math import inf, isfinite, isnan
 from pathlib import Path
+from typing import Any
 
 from turngrid.experiments.doctor.sources import Source, read
 from turngrid.experiments.stages.rl import read_rollbacks
 from turngrid.records.credit import read_credit
-from turngrid.records.health.alarms import Alarm, Curves, alarms
+from turngrid.records.health.alarms import Alarm, alarms, number
 from turngrid.records.health.conditions import FIRST, LAST
-from turngrid.records.health.rules import RULES
-from turngrid.records.process.exit_codes import Parser, command
+from turngrid.records.health.rules import LOST_UPDATE, RULES
+from turngrid.records.process.exit_codes import Parser, command, exit_code
 from turngrid.records.resume import RlFolder
 from turngrid.records.step_metrics import repeated_share
 from turngrid.rollouts.episode import Episode, Turn
@@ -40,25 +42,37 @@ TURNS: dict[str, Callable[[Turn, int], bool]] = {
     "repeated_tokens": lambda turn, longest: repeated_share(turn.action_ids) > 0.5,
 }
 NAMES = {rule.name for rule in RULES}
-UPDATES = ("not_finite", "grad_norm", "policy_kl", "clip_share", "wrong_sign", "one_sided")
+OF_SFT = ("sft/loss", "sft/grad_norm")
+UPDATES = ("not_finite", "grad_norm")  # which large advantages may cause; no file tells where the policy moved
 
 
-@command(__doc__, refused=(OSError,), resumes=False)
+@command(__doc__, resumes=False)
 def main(given: list[str]) -> int:
     parser = Parser(usage="python -m experiments.doctor PATH...", add_help=False, allow_abbrev=False)
     parser.add_argument("paths", metavar="PATH", nargs="+", type=Path)
-    ill = False
-    for path in parser.parse_args(given).paths:
-        source = read(path)
-        raised = alarms(source.curves, source.limits)
-        ill = ill or bool(raised)
-        print(text(str(path), source, raised), flush=True)
-    return int(ill)
+    runs = [partial(diagnose, path) for path in parser.parse_args(given).paths]
+    return max(exit_code(run, refused=(OSError,), resumes=False) for run in runs)  # each, even if one is refused
 
 
-def _blind(curves: Curves) -> dict[str, str]:
+def diagnose(path: Path) -> int:
+    """Print what went wrong in one run; return 1 if anything did."""
+    source = read(path)
+    raised = [*_of_sft(source.sft), *alarms(source.curves, source.limits)]
+    print(text(str(path), source, raised), flush=True)
+    return int(bool(raised or source.failure))
+
+
+def _of_sft(lines: Sequence[Mapping[str, Any]]) -> list[Alarm]:
+    """Return the first loss or gradient that is not finite; nothing else is looked for in SFT."""
+    ill = [(line["step"], name) for line in lines for name in OF_SFT if isnan(number(line.get(name, 0.0)))]
+    seen, advice = "{}: it is NaN or infinite", "try a third of model.sft.lr"
+    return [Alarm(at, "not_finite of SFT", seen.format(name), advice, LOST_UPDATE) for at, name in ill[:1]]
+
+
+def _blind(source: Source) -> dict[str, str]:
     """Return the names under which no rule reads anything, each with a metric that is missing."""
-    able = {rule.name for rule in RULES if any(curves.readings(rule))}
+    able = {rule.name for rule in RULES if any(source.curves.readings(rule))}
+    able |= {"not_finite"} if source.sft else set()
     blind: dict[str, str] = {}
     for rule in RULES:
         if rule.name not in able:
@@ -68,8 +82,10 @@ def _blind(curves: Curves) -> dict[str, str]:
 
 def text(path: str, source: Source, raised: Sequence[Alarm]) -> str:
     """Return the diagnosis of a run as lines for a terminal; ``raised``: its alarms in order."""
-    steps, blind = source.curves.steps, _blind(source.curves)
-    lines = [f"{path}: {source.kind}, {len(steps)} steps ({steps[0]} to {steps[-1]})"]
+    steps, blind = source.curves.steps, _blind(source)
+    span = f"{len(steps)} steps ({steps[0]} to {steps[-1]})" if steps else "no step of RL"
+    lines = [f"{path}: {source.kind}, {span}"]
+    lines += [f"  it failed: {source.failure}"] if source.failure else []
     lines += [f"  not read: {count} {what}" for what, count in source.skipped.items()]
     lines += [f"  {rollback}" for rollback in (read_rollbacks(source.rl) if source.rl else ())]
     if raised:
@@ -78,6 +94,8 @@ def text(path: str, source: Source, raised: Sequence[Alarm]) -> str:
         able = len(NAMES) - len(blind)
         lines += [f"no alarm: {able} of {len(NAMES)} rules have their metrics; none sees an illness"]
     lines += ["cannot tell:"]
+    if not steps:
+        return "\n".join([*lines, "  anything of RL: it has no step"])
     if len(steps) < FIRST + LAST:
         lines += [f"  trends: some rules need {FIRST + LAST} steps"]
     if blind:
@@ -87,7 +105,7 @@ def text(path: str, source: Source, raised: Sequence[Alarm]) -> str:
 
 
 def _diagnosis(rl: RlFolder | None, first: Alarm, *others: Alarm) -> list[str]:
-    where = _where(rl, first) if rl else ""
+    where = _where(rl, first) if rl and "SFT" not in first.name else ""
     facts = {"seen": first.seen, "where": where, "likely cause": first.cause, "change": first.advice}
     lines = [f"first, at step {first.step}: {first.name}"]
     lines += [f"  {name + ':':<14}{fact}" for name, fact in facts.items() if fact]
@@ -101,7 +119,7 @@ def _diagnosis(rl: RlFolder | None, first: Alarm, *others: Alarm) -> list[str]:
 
 
 def _where(rl: RlFolder, alarm: Alarm) -> str:
-    """Return turn and token of an alarm if the run's files show it, else ""."""
+    """Return turn and token that an alarm may come from if the run's files show it, else ""."""
     try:
         episodes = list(read_episodes(rl.step_episodes(alarm.step)))
         if matches := TURNS.get(alarm.name):
@@ -138,8 +156,8 @@ def _largest(rl: RlFolder, step: int, episodes: Sequence[Episode]) -> str:
     episode = episodes[line]
     places = [(turn, place) for turn, own in enumerate(episode.turns, 1) for place in range(len(own.action_ids))]
     turn, place = places[token]
-    what = f"the largest advantage, {size:.3g}," if isfinite(size) else "an advantage that is not finite"
-    return f"{what} is in turn {turn}, token {place + 1} of episode {line + 1} ({episode.task})"
+    what = f"perhaps the largest advantage, {size:.3g}:" if isfinite(size) else "an advantage that is not finite:"
+    return f"{what} turn {turn}, token {place + 1} of episode {line + 1} ({episode.task})"
 
 
 if __name__ == "__main__":

@@ -7,8 +7,10 @@ read are skipped and counted.
 import csv
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +18,19 @@ from omegaconf import OmegaConf
 
 from turngrid.algorithms.chosen import algorithm
 from turngrid.envs.extensions import CONF
+from turngrid.experiments.evaluation.result import state
 from turngrid.records.health.alarms import Curves, limits_of
 from turngrid.records.metrics import family_name, in_families
 from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.provenance import ATTEMPTS
 from turngrid.records.resume import RlFolder
-from turngrid.records.run_folder import composed
+from turngrid.records.run_folder import FAILURE, composed, read_failure
 
 LONGEST = 2**24  # bytes of a line that is read
 STEPS = ("step", "_step", "Step", "training/global_step", "verl/training/global_step", "global_step")
 EVENTS = "*tfevents*"
 FORMATS = "a run folder, verl's file logger (.jsonl), TensorBoard's event files, or a .csv with verl's names"
+ONE_RUN = "use a CSV of one run, with one row a step"
 NO_READER = (
     "Weights & Biases has no public reader of its offline files; use rl/metrics.jsonl of a run of turngrid; else "
     "wandb sync, then wandb.Api().run(PATH).history(samples=100000).to_csv('run.csv'), and name run.csv"
@@ -39,6 +44,8 @@ class Source:
     Attributes:
         skipped: what could not be read -> how often.
         rl: the files of a run of turngrid.
+        sft: metrics of its SFT.
+        failure: why its last attempt failed.
     """
 
     kind: str
@@ -46,6 +53,8 @@ class Source:
     limits: Mapping[str, float] = field(default_factory=dict)
     skipped: Counter[str] = field(default_factory=Counter)
     rl: RlFolder | None = None
+    sft: Sequence[Mapping[str, Any]] = ()
+    failure: str = ""
 
 
 def read(path: Path) -> Source:
@@ -58,24 +67,28 @@ def read(path: Path) -> Source:
         raise Refusal(f"{path}: no such file or folder; use {FORMATS}")
     source = _of_folder(path) if path.is_dir() else _of_file(path)
     source.limits = source.limits or limits_of(OmegaConf.load(CONF / "config.yaml").health)
-    if not source.curves.steps:
+    if not (source.curves.steps or source.sft or source.failure):
         skipped = "".join(f"; {count} {what}" for what, count in source.skipped.items())
-        raise Refusal(f"{path}: {source.kind} without a step{skipped}; use {FORMATS}")
-    if not source.curves.columns:
+        raise Refusal(f"{path}: {source.kind} without a step of training{skipped}; use {FORMATS}")
+    if source.curves.steps and not source.curves.columns:
         raise Refusal(f"{path}: no metric that a rule reads; use verl's names, such as actor/grad_norm")
     return source
 
 
 def _of_folder(path: Path) -> Source:
-    if (path / "rl" / "metrics.jsonl").exists():
+    if _is_run(path):
         return _of_run(path)
-    runs = [file.parents[1] for file in sorted(path.glob("*/rl/metrics.jsonl"))]
-    events = sorted({file.parent for file in path.rglob(EVENTS)})
-    if not runs and len(events) == 1:
-        return _of_events(events[0])
-    if several := runs or events:
-        raise Refusal(f"{path}: {len(several)} runs; use one of them, such as {several[0]}")
-    raise Refusal(f"{path}: no metrics of a run; use {FORMATS}")
+    runs = [folder for folder in sorted(path.iterdir()) if _is_run(folder)]
+    found = runs or sorted({file.parent for file in path.rglob(EVENTS)})
+    if len(found) == 1:
+        return _of_run(found[0]) if runs else _of_events(found[0])
+    if found:
+        raise Refusal(f"{path}: {len(found)} runs; use one or more of them, such as {found[0]}")
+    raise Refusal(f"{path}: {NO_READER if any(path.rglob('*.wandb')) else f'no metrics of a run; use {FORMATS}'}")
+
+
+def _is_run(folder: Path) -> bool:
+    return any((folder / name).exists() for name in (ATTEMPTS, FAILURE, "sft/metrics.jsonl", "rl/metrics.jsonl"))
 
 
 def _of_file(path: Path) -> Source:
@@ -92,9 +105,13 @@ def _of_file(path: Path) -> Source:
 def _of_run(folder: Path) -> Source:
     """Read a run of turngrid; limits are those of its config."""
     rl, config = RlFolder(folder), composed(folder)
-    of_groups = algorithm(config["algo"]["name"]).needs_group if config else True
-    source = Source("a run folder", limits=limits_of(config.get("health") or {}), rl=rl)
-    source.curves = Curves.of(_of_json(rl.metrics, source.skipped), of_groups)
+    name = (config.get("algo") or {}).get("name")
+    kind = f"a run folder ({state(folder)})" if (folder / ATTEMPTS).exists() else "a run folder"
+    source = Source(kind, limits=limits_of(config.get("health") or {}), rl=rl)
+    source.curves = Curves.of(_of_json(rl.metrics, source.skipped), not name or algorithm(name).needs_group)
+    source.sft = list(_of_json(folder / "sft" / "metrics.jsonl", source.skipped))
+    message = str((read_failure(folder) or {}).get("message", ""))
+    source.failure = "\n  ".join(line for line in message.splitlines() if not line.startswith("  |"))  # no log
     return source
 
 
@@ -102,8 +119,8 @@ def _of_run(folder: Path) -> Source:
 
 
 def _of_json(path: Path, skipped: Counter[str]) -> Iterator[dict[str, Any]]:
-    """Yield ours (flat) and verl's lines (``{"step": 1, "data": {...}}``)."""
-    with path.open("rb") as file:
+    """Yield ours (flat) and verl's lines (``{"step": 1, "data": {...}}``); none without a file."""
+    with suppress(FileNotFoundError), path.open("rb") as file:
         for number, text in enumerate(_lines(file, skipped), 1):
             try:
                 line = json.loads(text)
@@ -137,8 +154,14 @@ def _of_csv(path: Path, skipped: Counter[str]) -> Iterator[dict[str, Any]]:
         step = next((name for name in STEPS if name in head), None)
         if step is None:
             raise Refusal(f"{path}: no column of steps; use a CSV whose head has one of {', '.join(STEPS)}")
-        lines = list(_rows(rows, head, step, skipped))
-    yield from sorted(lines, key=lambda line: line["step"])
+        read = [name for name in map(family_name, head) if Curves().is_read(name)]
+        if len({*read}) < len(read):
+            raise Refusal(f"{path}: several columns of one metric; {ONE_RUN}")
+        lines = sorted(_rows(rows, head, step, skipped), key=lambda line: line["step"])
+    for line, later in pairwise(lines):
+        if line["step"] == later["step"] and (twice := [n for n in line if n in later and line[n] != later[n]]):
+            raise Refusal(f"{path}: step {line['step']} has two values of {twice[0]}; {ONE_RUN}")
+    yield from lines
 
 
 def _rows(rows: Iterator[list[str]], head: list[str], step: str, skipped: Counter[str]) -> Iterator[dict[str, Any]]:

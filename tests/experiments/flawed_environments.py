@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 from pathlib import Path
+from subprocess import PIPE, Popen
 from typing import ClassVar
 
 from turngrid.envs.environment import Environment, GameRecord, Params, PromptStyle
@@ -85,11 +86,11 @@ class Telling(Letters):
 
 class Growing(Letters):
     class Game(LettersEnv):
-        kept: ClassVar[list[bytes]] = []
+        kept: ClassVar[list[Popen[bytes]]] = []
 
-        def step_game(self, command: str) -> RawStep:
-            self.kept.append(b"x" * 250_000)
-            return super().step_game(command)
+        def reset_game(self, task: TaskRef, seed: int) -> Observation:
+            self.kept.append(Popen(["cat"], stdin=PIPE))  # ends with its worker
+            return super().reset_game(task, seed)
 
 
 class Fragile(Letters):
@@ -116,6 +117,18 @@ class Easy(Letters):
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         return GameRecord(goal="Press a letter.")
+
+
+class Hopeless(Easy):
+    class Game(LettersEnv):
+        def legal(self) -> tuple[str, ...]:
+            return ("press e",)
+
+
+class Silent(Easy):
+    class Game(LettersEnv):
+        def legal(self) -> tuple[str, ...]:
+            return ()
 
 
 class Hourly:  # a reward that pays for each action

@@ -17,6 +17,7 @@ NEEDS_DATA = {"swegym", "openenv", "tau2"}  # instances, a server or a clone of 
 NEEDS_JAVA = {"scienceworld", "textworldexpress"}
 # Their games take seconds to make, so only those that other tests use are played
 SLOW_TO_MAKE = {"scienceworld", "textworld", "tw_simple", "alfworld", "textarena", "repo_repair"}
+NO_EXPERT = ("expert", "reward for winning", "prompt")
 FLAWS = {  # environment and reward -> what its lines say, apart from "ok"
     "Letters": {},
     "Remembering": {"repeats": FAIL, "hostile actions": FAIL},
@@ -26,7 +27,9 @@ FLAWS = {  # environment and reward -> what its lines say, apart from "ok"
     "Growing": {"memory": FAIL},
     "Fragile": {"no errors": FAIL, "memory": "-"},
     "Doubled": {"splits": FAIL},
-    "Easy": {"random": NOTE, "hostile actions": FAIL, "expert": "-", "reward for winning": "-"},
+    "Easy": {"random": NOTE, "hostile actions": FAIL, **dict.fromkeys((*NO_EXPERT, "pays for winning"), "-")},
+    "Hopeless": {"reward": NOTE, **dict.fromkeys(NO_EXPERT, "-")},
+    "Silent": dict.fromkeys((*NO_EXPERT, "repeats", "random", "reward", "pays for winning", "speed", "memory"), "-"),
     "Letters turn_reward.name=flawed_environments:Hourly": {"reward for winning": FAIL},
 }
 
@@ -36,8 +39,9 @@ def test_our_environments_pass(composed: Composer, name: str, tmp_path: Path, mo
     if name in NEEDS_JAVA and shutil.which("java") is None:
         pytest.skip("there is no java on the PATH")
     monkeypatch.setattr(rollouts, "RESETS", 5)
+    monkeypatch.setattr(command, "GROWTH", 60e6)  # a JVM grows by 13 MB in the first ten
     if name in SLOW_TO_MAKE:
-        monkeypatch.setattr(command, "SPLITS", ("test",))
+        monkeypatch.setattr(command, "SPLITS", ("test", "train"))
     found = asyncio.run(check(Run(composed([f"env={name}"]), tmp_path), Options(games=1, turns=10)))
     assert [finding for finding in found if finding.verdict == FAIL] == []
     assert len(found) == 12
@@ -59,5 +63,3 @@ def test_the_exit_code_tells(
     monkeypatch.setattr(rollouts, "RESETS", 5)
     assert main(["crafting", "games=1"]) == 0
     assert "won 1 of 1 games" in capsys.readouterr().out
-    assert main(["craftin", "games=1"]) == 2
-    assert "craft" in capsys.readouterr().err

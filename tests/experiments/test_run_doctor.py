@@ -89,7 +89,9 @@ def test_of_a_damaged_file_it_reads_what_is_whole(name: str, tmp_path: Path) -> 
         ("rubbish.jsonl", b"\x00\xff\n[1, 2]\n", "2 lines that are no metrics; use"),
         ("none.csv", b"a,b\n1,2\n", "no column of steps; use a CSV whose head has one of step, _step"),
         ("foreign.csv", b"step,loss\n1,2\n", "no metric that a rule reads; use verl's names"),
-        ("run-1.wandb", b":W&B", "no public reader of its offline files; use rl/metrics.jsonl"),
+        ("two.csv", b"Step,a - actor/ppo_kl,b - actor/ppo_kl\n1,2,3\n", "several columns of one metric; use a CSV of"),
+        ("long.csv", b"run,step,actor/ppo_kl\na,1,2\nb,1,3\n", "step 1 has two values of actor/ppo_kl"),
+        ("wandb/run-1.wandb", b":W&B", "no public reader of its offline files; use rl/metrics.jsonl"),
         ("events.out.tfevents.1", b"\x00" * 40, "without a step"),
     ],
 )
@@ -97,8 +99,9 @@ def test_what_cannot_be_read_is_refused(
     name: str, content: bytes | None, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if content is not None:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)
-    assert main([str(tmp_path / name)]) == REFUSED
+    assert main([str(tmp_path / Path(name).parts[0])]) == REFUSED  # a file, or the folder with it
     assert says in capsys.readouterr().err
 
 
@@ -106,9 +109,21 @@ def test_a_folder_must_be_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[
     for name in ("a", "b"):
         (tmp_path / name / "rl").mkdir(parents=True)
         our_file(tmp_path / name / "rl" / "metrics.jsonl")
-    assert main([str(tmp_path)]) == REFUSED
-    assert f"2 runs; use one of them, such as {tmp_path / 'a'}" in capsys.readouterr().err
-    assert read(tmp_path / "a").rl is not None
+    assert main([str(tmp_path), str(tmp_path / "a")]) == REFUSED
+    told = capsys.readouterr()
+    assert f"2 runs; use one or more of them, such as {tmp_path / 'a'}" in told.err and "3 steps" in told.out
+
+
+def test_a_failure_and_sft_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = {"config.yaml": "seed: 1", "failure.json": '{"message": "it hung\\n  | log"}', "tensorboard/tfevents": ""}
+    for file, text in (files | {"sft/metrics.jsonl": '{"step": 2, "sft/loss": null}'}).items():
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(text)
+    assert main([str(tmp_path)]) == 1
+    assert "no step of RL\n  it failed: it hung\nfirst, at step 2: not_finite of SFT\n" in capsys.readouterr().out
+    (tmp_path / "sft").rename(tmp_path / "rl")
+    (tmp_path / "rl" / "metrics.jsonl").write_text('{"step": 2, "actor/ppo_kl": 0.0}')
+    assert main([str(tmp_path)]) == 1 and "  it failed: it hung\nno alarm" in capsys.readouterr().out
 
 
 def test_a_huge_file_keeps_only_what_rules_read(tmp_path: Path) -> None:
@@ -129,13 +144,15 @@ def turn(valid: bool, tokens: int) -> Turn:
 def test_of_a_run_folder_it_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rl = RlFolder(tmp_path)
     rl.root.mkdir()
-    our_file(rl.metrics)
+    rl.metrics.write_text('{"step": 3, "actor/grad_norm": null}\n')
     episode = Episode("doors/1", 3, "train", "", [], [1], [turn(True, 2), turn(False, 3)], Outcome.LOST)
     write_episodes(rl.step_episodes(3), [episode, episode])
-    for worst, seen in ((-3.0, "the largest advantage, 3,"), (math.nan, "an advantage that is not finite")):
+    for worst, seen in ((-3.0, "perhaps the largest advantage, 3"), (math.nan, "an advantage that is not finite")):
         write_credit(rl.credit / "000003.jsonl", [None, Credit([0.1, None, 0.2, worst, 0.1], [0.0] * 5)])
         assert main([str(tmp_path)]) == 1
-        assert f"where:        {seen} is in turn 2, token 2 of episode 2 (doors/1)" in capsys.readouterr().out
+        assert f"where:        {seen}: turn 2, token 2 of episode 2 (doors/1)" in capsys.readouterr().out
+    our_file(rl.metrics)  # no file tells where the policy moved
+    assert main([str(tmp_path)]) == 1 and "where:" not in capsys.readouterr().out
     rows = [{"step": step, "rollout/invalid_actions": 0.1 if step < 4 else 0.9} for step in range(1, 7)]
     rl.metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
     write_episodes(rl.step_episodes(6), [episode, episode])
