@@ -52,8 +52,8 @@ def server_agrees(*, _root_: DictConfig) -> bool:
     (docs/rollout_server.md). With LoRA the server rounds W + B A, the trainer each of the three.
     Typed weights or a rejection need log-probs of the trainer.
     """
-    typed = OmegaConf.to_container(_root_.algorithm.rollout_correction)
-    if any(str(typed.get(key) or "$")[0] != "$" for key in ("rollout_is", "rollout_rs")):
+    node = _root_.algorithm.rollout_correction
+    if any(not OmegaConf.is_interpolation(node, key) and node[key] for key in ("rollout_is", "rollout_rs")):
         return False
     if of_precision(True, False, _root_=_root_):
         return True
