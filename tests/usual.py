@@ -5,7 +5,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from turngrid.algorithms.chosen import is_schedule, method_class
-from turngrid.algorithms.registry import ALGO, ESTIMATORS, SLOTS
+from turngrid.algorithms.registry import ALGO, SLOTS
 from turngrid.config import method_settings, prompts
 from turngrid.envs.extensions import CONF
 from turngrid.rollouts.prompt_forms.form import PromptForm
@@ -36,14 +36,6 @@ def usual(slot: str, name: str, **changes: Any) -> dict[str, Any]:
     whole: Any = OmegaConf.to_container(OmegaConf.create({**AROUND, slot: {name: file}}), resolve=True)
     kind = method_class(slot, name, {})
     return {key: 1.0 if is_schedule(kind, key, value) else value for key, value in whole[slot][name].items()} | changes
-
-
-def as_shipped(kind: Any, **changes: Any) -> Any:
-    """Return a method of our registry with the settings of its file."""
-    slots = {ALGO: ESTIMATORS, **SLOTS}
-    path = f"{kind.__module__}:{kind.__name__}"
-    slot, name = next((slot, name) for slot in slots for name in slots[slot] if slots[slot][name] == path)
-    return kind(**usual(slot, name, **changes))
 
 
 def method(slot: str, name: str, **changes: Any) -> Any:

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 import torch
 from example_x import Paths, credit_of, example_x, hash_of
-from usual import as_shipped
+from usual import method
 
-from turngrid.algorithms.credit.graft import Graft
 from turngrid.algorithms.turns import OUTCOMES, Turns
 
 # Group P, gamma 0.95:
@@ -58,7 +57,7 @@ def table(*episodes: tuple[str, str, list[float], str]) -> Turns:
 
 
 def graft(turns: Turns, **settings: Any) -> list[list[float]]:
-    return credit_of(as_shipped(Graft, **settings), turns)
+    return credit_of(method("credit", "graft", **settings), turns)
 
 
 @pytest.mark.parametrize(("outcome", "wanted"), [("out_of_turns", 0 + 0.9 - 0.9), ("lost", 0 - 0.9), ("won", 0 - 0.9)])
@@ -95,11 +94,12 @@ def test_states_are_shared_within_a_group_only() -> None:
 def test_it_takes_the_size_of_the_advantages_that_were_there() -> None:
     turns = example_x()
     before = torch.arange(turns.mask.numel(), dtype=torch.float64).reshape(turns.mask.shape)
-    plain, scaled = (as_shipped(Graft, backup="mean", scale=scale)(turns, before)[turns.mask] for scale in (None, True))
+    both = (method("credit", "graft", backup="mean", scale=scale) for scale in (None, True))
+    plain, scaled = (made(turns, before)[turns.mask] for made in both)
     assert scaled.std() == pytest.approx(before[turns.mask].std().item())
     assert (scaled / plain)[plain != 0].std() < 1e-9
     same = replace(turns, reward=torch.zeros_like(turns.reward))
-    assert (as_shipped(Graft, scale=True)(same, before)[turns.mask] == 0).all()
+    assert (method("credit", "graft", scale=True)(same, before)[turns.mask] == 0).all()
 
 
 def test_where_nothing_follows_an_episode_that_was_cut_off() -> None:
@@ -128,5 +128,5 @@ def test_gains_of_rounding_alone_are_none() -> None:
     """The rewards of x and y are equal but for float32, and what is 0 must not be scaled to the
     size of other credit."""
     turns = table(("P", "A x B", [0.1 + 0.2], "won"), ("P", "A y C z D", [0.1, 0.2], "won"))
-    made = as_shipped(Graft, gamma=1.0, scale=True)(turns, torch.tensor([[1.0, 0], [-1, 1]]).double())
+    made = method("credit", "graft", gamma=1.0, scale=True)(turns, torch.tensor([[1.0, 0], [-1, 1]]).double())
     assert not made[turns.mask].any()

@@ -258,6 +258,7 @@ def test_warned_in_one_line(composed: Composer, words: str, answer: list[str], m
         "env.tasks={w2-o3-q4:3,w4-o6-q8:1} curriculum=phases curriculum.horizon={1:8,9:24}",
         "env.tasks={w2-o3-q4:3,w4-o6-q8:1} curriculum=threshold curriculum.keep=true",
         "curriculum=horizon budget=rl_only",
+        "terms=[epo] terms.epo.alpha={linear:[1,-1,10]} budget.rl_steps=5",  # longer runs leave its range
         *(f"correction={file.stem}" for file in (CONF / "correction").glob("*.yaml")),
     ],
 )
@@ -319,6 +320,7 @@ def test_an_environment_runs_with_the_rewards_that_it_offers_alone(
 ) -> None:
     config = composed([f"env={env}", *needed.get(env, [])])
     offered = make_environment(env, config.env).rewards
+    assert {*offered} <= {*REWARDS}
     for name in REWARDS:
         config.turn_reward = {**OmegaConf.load(CONF / "reward" / f"{name}.yaml").turn_reward, **SETTINGS.get(name, {})}
         if name in offered:

@@ -1,7 +1,6 @@
 """docs/sweeps.md: its table of sweeps is the folder's, its example can be launched."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,24 +39,20 @@ def test_takeaways_of_the_study_are_judged() -> None:
     assert all(load(name).scales["paper"].takeaways for name in names() if name.startswith("table"))
 
 
-@pytest.fixture
-def dry_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """What a dry run prints in a folder that holds the page's example, on a machine that has
-    measured nothing."""
+def test_the_example_is_launched_as_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a machine that has measured nothing. And shares its runs without a penalty with a sweep
+    that is shipped."""
     (example,) = re.findall(r"```yaml\n(# kl\.yaml.*?)```", PAGE, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path / "cache"))
     Path("kl.yaml").write_text(example, encoding="utf-8")
 
-    def printed(*arguments: str) -> str:
+    def dry_run(*arguments: str) -> str:
         assert main(["-m", *arguments, "dry_run=true"]) == 0
         return capsys.readouterr().out.replace(str(tmp_path), "/home/me")
 
-    return printed
-
-
-def test_the_example_is_launched_as_the_page_says(dry_run: Callable[..., str]) -> None:
-    """And shares its runs without a penalty with a sweep that is shipped."""
     (shown,) = re.findall(r"dry_run=true\n```\n\nprints\n\n```text\n(.*?)```", PAGE, re.DOTALL)
     example = dry_run("sweep=kl.yaml")
     assert _lines(example) == _lines(shown)

@@ -10,7 +10,6 @@ from typing import Any
 import gymnasium
 import pytest
 import torch
-import yaml
 
 from turngrid.algorithms.mutual_information import mutual_information
 from turngrid.config.base import CONF
@@ -154,12 +153,6 @@ def test_every_game_with_a_text_is_in_the_table_of_gym() -> None:
 def test_every_game_of_textarena_is_in_its_table() -> None:
     rows = [line.split("|") for line in text("textarena").splitlines() if re.match(r"\| `\w+-v0", line)]
     assert {name: int(row[4]) for row in rows for name in re.findall(r"`([^`]+)`", row[1])} == KNOWN
-
-
-@pytest.mark.parametrize("name", ["gym", "textarena"])
-def test_the_yaml_holds_every_setting_with_its_default(name: str) -> None:
-    node = yaml.safe_load((CONF / "env" / f"{name}.yaml").read_text())["env"]
-    assert node == {**vars(make_environment(name).settings), "name": name, "task": "${env.id}"}
 
 
 def test_no_line_of_a_yaml_file_is_too_long() -> None:

@@ -43,7 +43,6 @@ sys.path.append(sys.argv[1])
 from example_x import example_x
 from turngrid.algorithms.chosen import algorithm
 from turngrid.config.compose import compose
-from turngrid.config.errors import ConfigError
 from turngrid.config.method_settings import methods_of
 from turngrid.envs.registry import make_environment
 from turngrid.rewards.registry import reward
@@ -52,10 +51,6 @@ methods = {slot: list(methods_of(config).of(slot, 1)) for slot in ("credit", "sh
 found = [make_environment(config.env.name).name, reward(config.turn_reward.name, config.turn_reward).name, methods]
 word, turns = compose(["algo=last_turns"]), example_x()
 found += [[word.algo.name, list(word.credit), algorithm(word.algo.name).name]]
-try:
-    compose(["credit=[last]", "credit.last.other=0.5"])
-except ConfigError as error:
-    found.append(str(error))
 print(json.dumps(found))
 """
 # Two episodes with scores 1 and 4: the mean is 2.5. The third row is one of verl's dummy rows.
@@ -141,11 +136,10 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_each_piece_is_found_by_its_name(said: dict[str, Any]) -> None:
-    environment, brisk, methods, word, typo = said["named"]
+    environment, brisk, methods, word = said["named"]
     assert (environment, brisk) == ("lamps", "brisk")
     assert methods == {"credit": ["gigpo", "last"], "shaping": ["early"]}
     assert word == ["last_turns", ["last"], "grpo"], "an algo= word is one YAML"
-    assert "use credit.last.others" in typo
     assert len(blocks("extending")["lamps/environment.py"][0].splitlines()) <= 41  # with its name
 
 

@@ -38,14 +38,10 @@ def test_what_is_missing_is_named_with_its_fix(tmp_path, monkeypatch):
     assert "env=tau2 needs no-such-module: pip install loguru" in refusal()
 
 
-@pytest.fixture(scope="module")
-def environment():
-    return make_environment("tau2", {"data_dir": CLONE, "training": "full"})
-
-
 @real
-def test_the_verdict_is_that_of_tau2_for_the_plan_and_without_each_call(environment, tmp_path):
+def test_the_verdict_is_that_of_tau2_for_the_plan_and_without_each_call(tmp_path):
     """After calls that do not fit."""
+    environment = make_environment("tau2", {"data_dir": CLONE, "training": "full"})
     tickets = environment.seeds(environment.parse_task("telecom"), "test")[:3]
     verdicts = set()
     for seed in tickets:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,3 +16,10 @@ def call(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., tup
         return code, *capfd.readouterr()
 
     return run
+
+
+@pytest.fixture
+def maker(tmp_path: Path) -> Any:
+    from report_sweep import SweepMaker  # not for the files that need none
+
+    return SweepMaker(tmp_path)

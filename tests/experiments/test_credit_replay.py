@@ -108,14 +108,9 @@ def played(rollouts: ModelRollouts, games: list[TaskRef]) -> list[MeasuredGame]:
     return found
 
 
-@pytest.fixture(scope="module")
-def model() -> PolicyModel:
-    return PolicyModel(str(ROOT / "assets" / "tiny"), temperature=0.7)
-
-
-def test_gradients_are_those_of_what_was_sampled(model: PolicyModel, played: list[MeasuredGame]) -> None:
+def test_gradients_are_those_of_what_was_sampled(played: list[MeasuredGame]) -> None:
     """A small step along it changes the sum by the step times its squared length."""
-    episodes = played[0].episodes
+    model, episodes = PolicyModel(str(ROOT / "assets" / "tiny"), temperature=0.7), played[0].episodes
     sampled = np.concatenate([turn.logprobs for episode in episodes for turn in episode.turns])
     credit = np.random.default_rng(0).standard_normal((2, len(sampled)))
     logprobs = lambda: np.concatenate([model.logprobs(row).detach().numpy() for row in rows(episodes)])
@@ -125,7 +120,6 @@ def test_gradients_are_those_of_what_was_sampled(model: PolicyModel, played: lis
     whole = torch.nn.utils.parameters_to_vector(model.model.parameters()).detach().clone()
     torch.nn.utils.vector_to_parameters(whole + step, model.model.parameters())
     changed = credit @ (logprobs() - before) / 1e-3
-    torch.nn.utils.vector_to_parameters(whole, model.model.parameters())
     length = np.linalg.norm(found[1])
     assert changed == pytest.approx([found[0] @ found[1] / length, length], rel=0.02)
 

@@ -10,7 +10,7 @@ from finished_run import ONE_OF_TWO
 
 from turngrid.envs.types import TaskRef
 from turngrid.experiments.evaluation.ratings import fitted, rated, ratings_of
-from turngrid.experiments.evaluation.result import EvaluationResult, RunResult, StageResult, evaluations_of, results_of
+from turngrid.experiments.evaluation.result import RunResult, StageResult, evaluations_of, results_of
 from turngrid.experiments.evaluation.tables import (
     comparisons_table,
     manner_table,
@@ -140,20 +140,16 @@ def test_a_mixture_has_an_evaluation_of_its_own_for_each_task(tmp_path: Path) ->
 # ---- tables
 
 
-@pytest.fixture
-def evaluations(once: EvaluationSetting) -> list[EvaluationResult]:
-    of_d9 = replace(once.evaluation_set, task="d9", sha256="cd" * 32, max_turns=24, optimal_turns=8.0)
-    harder = replace(once, evaluation_set=of_d9)
-    easy = evaluations_of(once, {"base": episodes(0, 0, 0, 0), "rl": episodes(1, 1, 0, 1)})
-    return easy + evaluations_of(harder, {"base": episodes(0, 0, 0, 0), "rl": episodes(1, 0, 0, 0)})
-
-
 def rows(text: str) -> list[list[str]]:
     lines = [line.replace("┃", "│") for line in text.splitlines() if "│" in line or "┃" in line]
     return [[word.strip() for word in line.split("│")[1:-1]] for line in lines]
 
 
-def test_the_matrix_has_policies_down_and_evaluation_sets_across(evaluations: list[EvaluationResult]) -> None:
+def test_the_matrix_has_policies_down_and_evaluation_sets_across(once: EvaluationSetting) -> None:
+    of_d9 = replace(once.evaluation_set, task="d9", sha256="cd" * 32, max_turns=24, optimal_turns=8.0)
+    harder = replace(once, evaluation_set=of_d9)
+    evaluations = evaluations_of(once, {"base": episodes(0, 0, 0, 0), "rl": episodes(1, 1, 0, 1)})
+    evaluations += evaluations_of(harder, {"base": episodes(0, 0, 0, 0), "rl": episodes(1, 0, 0, 0)})
     success, manner = matrix_tables(evaluations)
     shown = rows(plain_text([success]))
     assert shown[0] == ["model", "d2", "d9"]

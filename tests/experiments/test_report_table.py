@@ -28,11 +28,6 @@ COLUMNS = {"base": {"stage": "base"}, "ppo": {"algo": "ppo", "stage": "rl"}, "gr
 ROWS = {TASK: {"published": "w2-o3-q4/1.5B"}}
 
 
-@pytest.fixture
-def maker(tmp_path: Path) -> SweepMaker:
-    return SweepMaker(tmp_path)
-
-
 def cells(subject: Subject) -> dict[str, TableCell]:
     """Of the first row, by column."""
     return {cell.column: cell for cell in table_cells(subject.runs, subject.sweep.layout, subject.sweep.published)[0]}

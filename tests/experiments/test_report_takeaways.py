@@ -19,11 +19,6 @@ from turngrid.records.health.alarms import Alarm
 PPO, GRPO = {"algo": "ppo", "stage": "rl"}, {"algo": "grpo", "stage": "rl"}
 
 
-@pytest.fixture
-def maker(tmp_path: Path) -> SweepMaker:
-    return SweepMaker(tmp_path)
-
-
 def judged(maker: SweepMaker, higher: dict, lower: dict) -> Comparison:
     subject = maker.subject({"all": {}}, {"last": {}}, [claim(higher, lower)])
     (found,) = verdicts(subject.sweep, subject.runs)

@@ -15,7 +15,7 @@ from turngrid.experiments.evaluation.result import RunResult, StageResult, State
 from turngrid.experiments.suite.__main__ import JSON, main
 from turngrid.experiments.suite.measures import SAMPLES
 from turngrid.experiments.sweep import record
-from turngrid.experiments.sweep.definition import Layout, lacking, load, names, points
+from turngrid.experiments.sweep.definition import Layout, lacking, load, points
 from turngrid.experiments.sweep.record import Sweep, SweepRun
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.tasks.run import Run
@@ -52,12 +52,6 @@ def test_a_broken_file_says_where(part: str, tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="mine.yaml") as caught:
         load(written(tmp_path, GOOD.replace(part, wrong)))
     assert said in str(caught.value)
-
-
-def test_an_unknown_sweep_is_answered_with_the_nearest() -> None:
-    with pytest.raises(Refusal, match=r"use sweep=table10_algorithms"):
-        load("table10_algorithm")
-    assert "table9_sft_rl_budget" in names()
 
 
 def sweep(*runs: SweepRun, extra: tuple[str, ...] = ()) -> Sweep:

@@ -26,14 +26,6 @@ def test_bootstrap_of_one_sample_has_binomial_quantiles() -> None:
     assert (interval.mean, interval.low, interval.high) == pytest.approx((0.4, 0.1, 0.7))
 
 
-def test_bootstrap_has_the_published_standard_error() -> None:
-    """The mouse data of Efron and Tibshirani (1993), table 2.1: mean 86.86, bootstrap standard
-    error 23.36, so that 3.92 of them are about the interval's width."""
-    interval = mean_interval([94, 197, 16, 38, 99, 141, 23])
-    assert interval.mean == pytest.approx(86.86, abs=0.005)
-    assert (interval.high - interval.low) / 3.92 == pytest.approx(23.36, rel=0.03)
-
-
 def test_samples_of_two_evaluation_sets_are_drawn_apart() -> None:
     """Each has a variance of 1/4 a game and half of the weight."""
     games = np.array([0.0, 0.5] * 20)
@@ -85,15 +77,6 @@ def test_sign_flips_by_enumeration() -> None:
     flips = itertools.product((1, -1), repeat=len(differences))
     sums = [sum(sign * abs(d) for sign, d in zip(signs, differences, strict=True)) for signs in flips]
     assert sign_flip(differences) == sum(abs(total) >= 9 for total in sums) / len(sums)
-
-
-def test_darwins_plants() -> None:
-    """Fisher (1935), The Design of Experiments, section 21: of the 2^15 = 32,768 ways to sign the
-    differences of Darwin's 15 pairs of plants (in eighths of an inch), 1,726 give a sum of 314 or
-    more in size: 5.267 %."""
-    differences = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
-    assert sum(differences) == 314
-    assert sign_flip(differences) == 1726 / 32768
 
 
 @pytest.mark.parametrize(("samples", "wins"), [(4, 0), (4, 1), (5, 2), (6, 6), (1, 1)])

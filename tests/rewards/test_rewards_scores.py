@@ -3,7 +3,6 @@
 import pytest
 from chat_stub import chat_stub, says
 
-from turngrid.envs import registry as environments
 from turngrid.envs.types import EnvError
 from turngrid.rewards.registry import REWARDS, reward
 from turngrid.rewards.repair import JudgeError
@@ -56,11 +55,6 @@ def test_every_reward_has_its_name_and_none_for_no_turns():
             reward(name).turn_rewards(turns(0), False, 0.0)
     with pytest.raises(ValueError, match="use sparse"):
         reward("spars")
-
-
-def test_environments_offer_registered_rewards_only():
-    for name in environments.ENVIRONMENTS:
-        assert set(environments.make_environment(name).rewards) <= set(REWARDS)
 
 
 # ---- repairs
@@ -156,6 +150,5 @@ def test_a_failed_request_is_sent_again(server, monkeypatch):
 def test_settings_that_cannot_work_are_said():
     with pytest.raises(JudgeError, match=r"turn_reward\.url=\S+:9/v1 did not answer"):
         reward("judge", {"url": "http://127.0.0.1:9/v1", "retries": 0}).turn_rewards(changed(), False, 1.0)
-    assert reward("judge").problem() == "reward=judge needs turn_reward.url=http(s)://HOST/v1, not ''"
     unset = reward("judge", {"url": "http://x/v1", "key_env": "NO_SUCH_KEY"}).problem()
     assert unset == "turn_reward.key_env names NO_SUCH_KEY, which is not set"

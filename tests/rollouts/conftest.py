@@ -15,13 +15,8 @@ from turngrid.rollouts.loop import EpisodeSpec, run_episode
 
 
 @pytest.fixture(scope="session")
-def demonstration_games() -> list[TaskRef]:
-    return Catalogue(make_environment("textworld"), None).tasks("w2-o3-q4", "demonstrations", 4, progress=False)
-
-
-@pytest.fixture
-def game(demonstration_games: list[TaskRef]) -> TaskRef:
-    return demonstration_games[0]
+def game() -> TaskRef:
+    return Catalogue(make_environment("textworld"), None).tasks("w2-o3-q4", "demonstrations", 4, progress=False)[0]
 
 
 @pytest.fixture(scope="module")

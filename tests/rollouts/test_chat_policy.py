@@ -148,19 +148,6 @@ def test_nobody_listens(game: TaskRef):
             ask(url, game)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("localhost:8000", "m"), "must be an address"),
-        (("http://localhost:8000/v1", ""), "endpoint_model"),
-        (("http://localhost:8000/v1", "m", "A_KEY_THAT_NOBODY_SETS"), "is not set"),
-    ],
-)
-def test_what_cannot_be_asked_is_refused_at_once(arguments: tuple[str, ...], words: str):
-    with pytest.raises(EndpointError, match=words):
-        Endpoint(*arguments)
-
-
 # ---- the whole command
 
 
@@ -236,19 +223,3 @@ def test_a_call_without_arguments_is_one_however_it_is_written(given: dict[str, 
     text = as_text({"content": "I look.", "tool_calls": [{"function": {"name": "ls", **given}}]})
     called = read_calls(text)
     assert (called.thought, called.calls) == ("I look.", (Call("ls"),))
-
-
-@pytest.mark.parametrize(
-    ("words", "answer"),
-    [
-        (["endpoint_tools=true", "endpoint=http://localhost:1/v1", "endpoint_model=m"], "add prompt=tool_call"),
-        (["endpoint_tools=yes"], "must be true or false"),
-        (["expert", "endpoint_tools=true"], "belong to endpoint=URL"),
-        (["expert", "prompt=tool_call"], "the actions of env=textworld are phrases"),
-    ],
-)
-def test_tools_that_nobody_can_be_offered_are_refused(
-    words: list[str], answer: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*words, f"output_dir={tmp_path}"]) == 2
-    assert answer in capfd.readouterr().err and not list(tmp_path.iterdir())

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 from says import Says
-from usual import as_shipped
+from usual import method
 
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
@@ -37,7 +37,7 @@ def shares(episode: Episode) -> list[float]:
 
 
 def test_the_expert_matches_its_plan(play: Play, game: TaskRef) -> None:
-    episode = play(Says(*game.expert_plan), as_shipped(SemiOnline))
+    episode = play(Says(*game.expert_plan), method("rollout_form", "semi_online"))
     assert episode.won and shares(episode) == [0.25] * len(game.expert_plan) == [0.25] * 4
     assert not any(turn.patch for turn in episode.turns) and not episode.whole
 
@@ -46,7 +46,7 @@ def test_a_patch_takes_the_answers_place_and_the_plan_goes_on(play: Play, game: 
     """The policy sees the expert's observations, its answers and, where wrong, the expert's."""
     plan = game.expert_plan
     policy = Says(plan[0], WRONG, *plan[2:])
-    episode = play(policy, as_shipped(SemiOnline))
+    episode = play(policy, method("rollout_form", "semi_online"))
     assert [turn.action for turn in episode.turns] == [plan[0], WRONG, *plan[2:]]
     assert [turn.patch for turn in episode.turns] == ["", plan[1], "", ""]
     assert shares(episode) == [0.25, 0, 0.25, 0.25] and episode.outcome is Outcome.LOST
@@ -60,7 +60,7 @@ def test_a_patch_takes_the_answers_place_and_the_plan_goes_on(play: Play, game: 
 
 @pytest.mark.parametrize(("patches", "turns"), [(0, 1), (1, 2), (2, 3), (-1, 4)])
 def test_the_next_wrong_answer_ends_the_episode(play: Play, patches: int, turns: int) -> None:
-    episode = play(Says(*[WRONG] * 4), as_shipped(SemiOnline, patches=patches))
+    episode = play(Says(*[WRONG] * 4), method("rollout_form", "semi_online", patches=patches))
     assert (len(episode.turns), episode.outcome) == (turns, Outcome.LOST) and not any(shares(episode))
     told = step_metrics([[episode]], "sparse")
     assert (told["rollout/matched"], told["rollout/patches"]) == (0.0, min(turns - (patches >= 0), 3))
@@ -70,7 +70,7 @@ def test_the_next_wrong_answer_ends_the_episode(play: Play, patches: int, turns:
 def test_an_action_with_the_experts_effect_may_count(play: Play, game: TaskRef) -> None:
     """Case differs, which TextWorld does not mind; a wrong one is still wrong."""
     spelled = [action.upper() for action in game.expert_plan]
-    assert not any(shares(play(Says(*spelled), as_shipped(SemiOnline))))
-    episode = play(Says(*spelled[:2], WRONG, spelled[3]), as_shipped(SemiOnline, accept="same_after"))
+    assert not any(shares(play(Says(*spelled), method("rollout_form", "semi_online"))))
+    episode = play(Says(*spelled[:2], WRONG, spelled[3]), method("rollout_form", "semi_online", accept="same_after"))
     assert shares(episode) == [0.25, 0.25, 0, 0.25] and not episode.won
-    assert play(Says(*spelled), as_shipped(SemiOnline, accept="same_after")).won
+    assert play(Says(*spelled), method("rollout_form", "semi_online", accept="same_after")).won

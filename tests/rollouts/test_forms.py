@@ -1,28 +1,28 @@
 """Which episodes a rollout form plans, and what is told of them."""
 
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 import pytest
-from usual import as_shipped
+from usual import method
 
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import EnvError, TaskRef
 from turngrid.records.step_metrics import step_metrics
 from turngrid.rollouts.episode import Episode, Outcome, Turn
-from turngrid.rollouts.forms.aepo import Aepo, branches_in_a_row
-from turngrid.rollouts.forms.arpo import Arpo
+from turngrid.rollouts.forms.aepo import branches_in_a_row
 from turngrid.rollouts.forms.linear import Linear
-from turngrid.rollouts.forms.prefix import Prefix
 from turngrid.rollouts.forms.retry import Retry
 from turngrid.rollouts.forms.tcod import Tcod
-from turngrid.rollouts.forms.tree import Tree, nodes_of, roots_of, samplers_of
+from turngrid.rollouts.forms.tree import nodes_of, roots_of, samplers_of
 from turngrid.rollouts.loop import EpisodeSpec
 from turngrid.tasks.rejection import Standards
 
 ACTIONS = tuple(f"go {number}" for number in range(12))
 TASK = TaskRef("textworld", "w2-o3-q4", {}, 1, "train", "", "", "", ACTIONS, "", 1.0)
 BASE = EpisodeSpec(TASK, make_environment("textworld").prompt, 30, prompt="000001-0000")
+shipped = partial(method, "rollout_form")
 
 
 def planned(form: Linear, step: int = 1) -> EpisodeSpec:
@@ -36,7 +36,7 @@ def planned(form: Linear, step: int = 1) -> EpisodeSpec:
 
 @pytest.mark.parametrize(("turns", "replayed"), [(0, 0), (3, 3), (30, 11)])
 def test_prefix_leaves_the_policy_at_least_the_last_action(turns: int, replayed: int) -> None:
-    assert planned(as_shipped(Prefix, turns=turns)) == replace(BASE, prefix=ACTIONS[:replayed])
+    assert planned(shipped("prefix", turns=turns)) == replace(BASE, prefix=ACTIONS[:replayed])
 
 
 @pytest.mark.parametrize(("finished", "turns"), [(0, 1), (5, 1), (6, 2), (60, 11), (174, 30), (200, 30)])
@@ -49,7 +49,7 @@ def test_tcod_backward(finished: int, replayed: int) -> None:
     assert planned(Tcod(direction="b2f", every=6), finished + 1) == replace(BASE, prefix=ACTIONS[:replayed])
 
 
-@pytest.mark.parametrize("form", [as_shipped(Prefix), as_shipped(Tcod)])
+@pytest.mark.parametrize("form", [shipped("prefix"), shipped("tcod")])
 def test_a_game_without_a_plan_cannot_be_replayed(form: Linear) -> None:
     with pytest.raises(EnvError, match="textworld/w2-o3-q4/1 has no expert plan"):
         form.specs(replace(BASE, task=replace(TASK, expert_plan=())), 2, Random(0))
@@ -108,8 +108,8 @@ def test_a_group_without_a_win_plays_again_with_guidance(guidance: str, first: s
 
 def test_a_group_with_a_win_is_learned_from_as_it_is() -> None:
     won = attempts(Outcome.LOST, Outcome.WON)
-    assert as_shipped(Retry).next(won, BASE, 2, Random(0)) == [] and as_shipped(Retry).group(won, 2, Random(0)) == won
-    assert as_shipped(Retry).episodes(2) == 4
+    assert shipped("retry").next(won, BASE, 2, Random(0)) == [] and shipped("retry").group(won, 2, Random(0)) == won
+    assert shipped("retry").episodes(2) == 4
 
 
 # ---- trees
@@ -129,7 +129,7 @@ def test_every_node_of_a_tree_is_drawn_from_once() -> None:
 
 
 def test_a_group_of_trees_has_so_many_leaves() -> None:
-    form, rng = as_shipped(Tree, trees=2, nodes=2, rounds=2), Random(1)
+    form, rng = shipped("tree", trees=2, nodes=2, rounds=2), Random(1)
     played = [leaf(plan.sample, None, 0, 4) for plan in form.specs(BASE, 5, rng)]
     while plans := form.next(played, BASE, 5, rng):
         assert [plan.sample for plan in plans] == [len(played) + n for n in range(4)]
@@ -165,8 +165,8 @@ def certain(sample: int, *entropies: float, parent: int | None = None, shared: i
 
 @pytest.mark.parametrize(("risen", "chance"), [(-3.0, 0.0), (-0.5, 0.4), (0.0, 0.5), (0.5, 0.6), (2.6, 1.0)])
 def test_the_chance_to_branch_follows_the_rise_of_entropy(risen: float, chance: float) -> None:
-    assert as_shipped(Arpo).chance(certain(0, 3.0, 3.0 + risen), 2) == pytest.approx(chance)
-    assert as_shipped(Arpo, mean=True).chance(certain(0, 3.0, 3.0 + risen), 2) == pytest.approx(
+    assert shipped("arpo").chance(certain(0, 3.0, 3.0 + risen), 2) == pytest.approx(chance)
+    assert shipped("arpo", mean=True).chance(certain(0, 3.0, 3.0 + risen), 2) == pytest.approx(
         min(1.0, max(0.0, 0.5 + 0.2 * risen / 20))
     )
 
@@ -177,7 +177,7 @@ def branches_of(specs: list[EpisodeSpec]) -> list[tuple[int, int, int]]:
 
 def test_arpo_branches_turn_by_turn_while_samples_are_left() -> None:
     """Chances of 0 and 1 only: H falls by 3 or more, or rises by 2.5."""
-    form = as_shipped(Arpo, alpha=0.0, gamma=1.0)
+    form = shipped("arpo", alpha=0.0, gamma=1.0)
     assert len(form.specs(BASE, 6, Random(0))) == 3
     falling, rising = certain(0, 5.0, 1.0, 1.0), certain(1, 1.0, 1.0, 5.0, 5.0, 5.0)
     played = [falling, rising, certain(2, 1.0)]
@@ -192,10 +192,10 @@ def test_arpo_branches_turn_by_turn_while_samples_are_left() -> None:
 
 def test_arpo_fills_up_with_fresh_episodes_where_nothing_goes_on() -> None:
     played = [certain(0, 5.0, 1.0), certain(1, 5.0)]
-    plans = as_shipped(Arpo, alpha=0.0, gamma=1.0).next(played, BASE, 4, Random(0))
+    plans = shipped("arpo", alpha=0.0, gamma=1.0).next(played, BASE, 4, Random(0))
     assert [(plan.sample, plan.branch) for plan in plans] == [(2, None), (3, None)]
-    assert as_shipped(Arpo).next([*played, *played], BASE, 4, Random(0)) == []
-    assert as_shipped(Arpo).episodes(4) == 4
+    assert shipped("arpo").next([*played, *played], BASE, 4, Random(0)) == []
+    assert shipped("arpo").episodes(4) == 4
 
 
 # ---- aepo
@@ -204,9 +204,9 @@ def test_arpo_fills_up_with_fresh_episodes_where_nothing_goes_on() -> None:
 @pytest.mark.parametrize(("first", "later", "whole"), [(0.5, 0.3, 8.79734), (0.3, 0.5, 7.20266), (0.4, 0.4, 8.0)])
 def test_a_probe_says_how_many_are_played_from_the_start(first: float, later: float, whole: float) -> None:
     probe = certain(0, first, later + 0.1, later - 0.1)
-    assert as_shipped(Aepo).from_the_start(probe, 16) == pytest.approx(whole, abs=1e-5)
-    assert len(as_shipped(Aepo).specs(BASE, 16, Random(0))) == 1
-    plans = as_shipped(Aepo).next([probe], BASE, 16, Random(0))
+    assert shipped("aepo").from_the_start(probe, 16) == pytest.approx(whole, abs=1e-5)
+    assert len(shipped("aepo").specs(BASE, 16, Random(0))) == 1
+    plans = shipped("aepo").next([probe], BASE, 16, Random(0))
     assert [plan.sample for plan in plans] == list(range(1, round(whole))) and not branches_of(plans)
 
 
@@ -216,5 +216,5 @@ def test_a_path_that_branched_branches_less() -> None:
     grown = [certain(0, *rising), certain(1, *rising, parent=0, shared=1), certain(2, *rising, parent=1, shared=2)]
     rows = {turns: branches_in_a_row(grown[1], turns, grown) for turns in (1, 2, 3, 4)}
     assert rows == {1: 0, 2: 1, 3: 2, 4: 0}
-    assert [as_shipped(Aepo).chance(grown[1], turns, grown) for turns in (4, 2, 3)] == pytest.approx([0.6, 0.42, 0.24])
+    assert [shipped("aepo").chance(grown[1], turns, grown) for turns in (4, 2, 3)] == pytest.approx([0.6, 0.42, 0.24])
     assert branches_in_a_row(grown[0], 3, grown) == 0  # after its second turn another path branched, not this one

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from says import Says
-from usual import as_shipped
+from usual import method
 
 from turngrid.envs.registry import make_environment
 from turngrid.envs.text_env import TextEnv
@@ -22,7 +22,6 @@ from turngrid.records.step_metrics import step_metrics
 from turngrid.rewards.registry import reward
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.forms.linear import play_group
-from turngrid.rollouts.forms.self_play import SelfPlay
 from turngrid.rollouts.loop import EpisodeSpec, Side, run_episode, run_match
 from turngrid.rollouts.policy import RandomPolicy, Reply, TurnContext
 
@@ -132,19 +131,19 @@ def test_a_group_of_self_play(game: TaskRef) -> None:
         return [await run_episode(Noted(), Here(), one, None) for one in specs]
 
     base = spec(game, seat="", opponent="")
-    group = asyncio.run(play_group(as_shipped(SelfPlay), base, 4, 0, play))
+    group = asyncio.run(play_group(method("rollout_form", "self_play"), base, 4, 0, play))
     assert len(group) == 8 and [episode.sample for episode in group] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert seen == {(f"p#{seat}", sample) for seat in "01" for sample in range(4)}
     assert len({episode.match for episode in group}) == 4 and all(episode.trained for episode in group)
     told = step_metrics([group], "zero_sum")
     assert sum(told[f"rollout/match/self/{one}"] for one in ("seat_0/won", "seat_1/won", "seat_0/drawn")) == 1.0
-    mixed = as_shipped(SelfPlay, opponent={"self": 1, "random": 1}, train="one")
+    mixed = method("rollout_form", "self_play", opponent={"self": 1, "random": 1}, train="one")
     specs = mixed.specs(base, 40, Random(0))
     assert {one.opponent for one in specs} == {"self", "random"} and mixed.episodes(4) == 4
     seats = {mixed.specs(base, 4, Random(seed))[0].seat for seed in range(9)}
     assert len({one.seat for one in specs}) == 1 and seats == {"0", "1"}
     with pytest.raises(ValueError, match="must be one of: self, random, first, exact, past, endpoint"):
-        as_shipped(SelfPlay, opponent="future")
+        method("rollout_form", "self_play", opponent="future")
 
 
 def test_results_count_matches_from_each_seat(game: TaskRef) -> None:

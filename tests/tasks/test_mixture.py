@@ -14,10 +14,8 @@ from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError
 from turngrid.tasks.evaluation_sets import prepare_evaluation_sets
 from turngrid.tasks.mixture import in_batch, mixture_name, shares, spread, task_weights
-from turngrid.tasks.splits import list_games, prepare_tasks, read_tasks, task_file
-
-SIX = ("pick", "look", "clean", "heat", "cool", "two")
 from turngrid.tasks.run import Run
+from turngrid.tasks.splits import list_games, prepare_tasks, read_tasks, task_file
 
 
 def test_a_list_means_equal_weights_and_none_the_task_alone() -> None:
@@ -32,19 +30,13 @@ def test_what_is_no_mixture_is_refused_by_name(tasks: object) -> None:
         task_weights({"task": "a", "tasks": tasks})
 
 
-def test_shares_of_the_study() -> None:
-    """Table 5: 2,500 + 2,500 games; table 7: 1,000 games of four types are 250 of each."""
-    assert shares({"w2-o12-q4": 1, "w8-o3-q4": 1}, 5000) == {"w2-o12-q4": 2500, "w8-o3-q4": 2500}
-    assert set(shares(dict.fromkeys(SIX[:4], 1), 1000).values()) == {250}
-    assert list(shares(dict.fromkeys(SIX, 1), 1000).values()) == [167, 167, 167, 167, 166, 166]
-
-
 def test_largest_remainders_by_hand() -> None:
     """The textbook case, 100,000 votes for 10 seats: quotas 4.7, 1.6, 1.59, 1.2, 0.6 and 0.31 have
     the whole parts 4, 1, 1, 1, 0 and 0; the three seats left go to the remainders .7, .6 and .6."""
     votes = {"yellow": 47_000, "white": 16_000, "red": 15_900, "green": 12_000, "blue": 6_000, "pink": 3_100}
     assert shares(votes, 10) == {"yellow": 5, "white": 2, "red": 1, "green": 1, "blue": 1, "pink": 0}
     assert shares({"a": 0.7, "b": 0.3}, 10) == {"a": 7, "b": 3}
+    assert list(shares(dict.fromkeys("abcdef", 1), 1000).values()) == [167, 167, 167, 167, 166, 166]
 
 
 def test_spread_by_hand() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from turngrid.config import suggest
-from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
 from turngrid.envs import extensions
@@ -91,11 +90,6 @@ def test_a_name_for_two_things_is_refused(
         offer(package, points, *options)
     with pytest.raises(ConfigError, match=said):
         compose([words])
-
-
-def test_an_evaluation_set_of_no_environment_is_refused() -> None:
-    with pytest.raises(ConfigError, match="eval.tasks: nobody:Hill is no environment: No module named 'nobody'"):
-        check(compose(["eval.tasks=[nobody:Hill/hill-3]"]))
 
 
 def test_no_option_of_ones_own_extends_a_run(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 sys.path.append(str(Path(__file__).parents[1] / "rollouts"))
 
 from test_matches import DRAW, WIN, Here, game, game_of, spec  # noqa: F401 - a fixture
-from usual import as_shipped
+from usual import method
 
 from turngrid.algorithms.turns import OUTCOMES
 from turngrid.config.compose import compose
@@ -33,7 +33,6 @@ from turngrid.envs.types import TaskRef
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.failed_episodes import EpisodeFailed
-from turngrid.rollouts.forms.self_play import SelfPlay
 from turngrid.rollouts.loop import run_episode
 from turngrid.rollouts.policy import ContextLimit, ModelPolicy
 from turngrid.rollouts.sampling import SampleRequest, SamplingParams
@@ -122,10 +121,10 @@ def test_the_start_of_rl_is_a_second_model_of_an_evaluation(tmp_path: Path) -> N
 
 
 def test_the_pool_of_the_past() -> None:
-    form = as_shipped(SelfPlay, opponent="past", past_every=3, past_pool=2)
+    form = method("rollout_form", "self_play", opponent="past", past_every=3, past_pool=2)
     assert [form.past(step) for step in (1, 3, 4, 7, 8)] == [[0], [0], [0, 3], [3, 6], [3, 6]]
     assert [step for step in range(1, 9) if form.keeps(step)] == [1, 4, 7]  # before steps 1, 4 and 7: after 0, 3 and 6
-    assert not as_shipped(SelfPlay).keeps(1)
+    assert not method("rollout_form", "self_play").keeps(1)
 
 
 # ---- matches through the agent loop
@@ -197,7 +196,7 @@ def test_one_opponent_a_step_is_drawn_from_the_weights_that_are_kept(
         kept.append(path.name)
 
     monkeypatch.setattr(opponents, "keep_weights", keep)
-    form, policy = as_shipped(SelfPlay, opponent="past", past_every=2), ModelPolicy(*[None] * 5)  # type: ignore[arg-type]
+    form, policy = method("rollout_form", "self_play", opponent="past", past_every=2), ModelPolicy(*[None] * 5)  # type: ignore[arg-type]
     runs = [Run(OmegaConf.create({"seed": seed}), tmp_path) for seed in (0, 1)]
     first, second = (opponents.Opponents(run, lambda _: form) for run in runs)
     for step in (3, 3, 4, 5):  # twice where groups are refilled

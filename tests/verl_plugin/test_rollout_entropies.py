@@ -20,12 +20,8 @@ TEMPERATURE = 0.7
 PASS = "algorithm.rollout_correction.bypass_mode=false"
 
 
-@pytest.fixture(scope="module")
-def generator() -> Generator:
-    return Generator.from_pretrained(str(TINY))
-
-
-def test_asking_for_entropies_changes_no_answer(generator: Generator) -> None:
+def test_asking_for_entropies_changes_no_answer() -> None:
+    generator = Generator.from_pretrained(str(TINY))
     bare = [SampleRequest(f"{n}", (5, 6 + n), 4, TEMPERATURE, seed=n) for n in range(3)]
     answers = []
     for requests in (bare, [replace(one, full_entropies=one.seed != 1) for one in bare]):

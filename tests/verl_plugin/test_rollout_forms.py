@@ -9,15 +9,11 @@ from itertools import chain
 import pytest
 import torch
 from game_table import REWARD, SAMPLES, TURNS, Table
-from usual import as_shipped
+from usual import method
 
 from turngrid.rollouts.episode import Episode, Turn
-from turngrid.rollouts.forms.arpo import TOKENS, Arpo
+from turngrid.rollouts.forms.arpo import TOKENS
 from turngrid.rollouts.forms.linear import GroupFailed, Linear
-from turngrid.rollouts.forms.prefix import Prefix
-from turngrid.rollouts.forms.retry import Retry
-from turngrid.rollouts.forms.semi_online import SemiOnline
-from turngrid.rollouts.forms.tree import Tree
 from turngrid.rollouts.loop import EpisodeSpec
 from turngrid.rollouts.row import to_rows, turns_of_rows
 from turngrid.rollouts.sampling import SampleRequest
@@ -40,7 +36,7 @@ def assert_trained_as_sampled(episode: Episode, asked: Sequence[SampleRequest]) 
 
 def test_a_prefix_is_the_experts_tokens_and_carries_no_loss(table: Table) -> None:
     expert = table.demonstrated()
-    episodes, asked = table.play(as_shipped(Prefix, turns=2), prompt=len(expert.prompt_ids))
+    episodes, asked = table.play(method("rollout_form", "prefix", turns=2), prompt=len(expert.prompt_ids))
     shown = [*expert.prompt_ids, *chain.from_iterable(t.action_ids + t.context_ids for t in expert.turns[:2])]
     for episode in episodes:
         assert episode.prompt_ids == shown and episode.prefix_tokens == len(shown) - len(expert.prompt_ids)
@@ -66,7 +62,7 @@ def test_an_episode_with_nothing_left_to_play_fails_its_group(table: Table) -> N
 
 def test_a_retry_is_trained_on_as_it_was_played(table: Table) -> None:
     """One turn an episode: nobody wins."""
-    episodes, asked = table.play(as_shipped(Retry), replace(table.base, max_turns=1))
+    episodes, asked = table.play(method("rollout_form", "retry"), replace(table.base, max_turns=1))
     again, first = episodes[:SAMPLES], episodes[SAMPLES:]
     assert [e.trained for e in episodes] == [True] * SAMPLES + [False] * SAMPLES
     assert not any(e.guidance for e in first) and {e.guidance for e in again} == {
@@ -83,7 +79,8 @@ def test_a_retry_is_trained_on_as_it_was_played(table: Table) -> None:
 
 def test_a_patched_turn_ends_its_row(table: Table) -> None:
     """Each row is what the server saw; the next one has the expert's answer in its prompt."""
-    episodes, asked = table.play(as_shipped(SemiOnline, patches=-1), prompt=len(table.demonstrated().prompt_ids))
+    form = method("rollout_form", "semi_online", patches=-1)
+    episodes, asked = table.play(form, prompt=len(table.demonstrated().prompt_ids))
     plan, patched = table.game.expert_plan, 0
     for episode in episodes:
         requests = iter(asked[episode.sample])
@@ -103,7 +100,7 @@ def test_a_patched_turn_ends_its_row(table: Table) -> None:
 
 
 def test_a_branch_begins_with_the_tokens_of_its_parent(table: Table) -> None:
-    form = as_shipped(Tree, trees=2, nodes=1, rounds=2)
+    form = method("rollout_form", "tree", trees=2, nodes=1, rounds=2)
     episodes, asked = table.play(form)
     assert len(episodes) == 6 and sum(e.trained for e in episodes) == SAMPLES
     of = {episode.sample: episode for episode in episodes}
@@ -137,7 +134,7 @@ def test_a_branch_of_a_game_that_goes_another_way_is_played_from_its_start(table
 
 
 def test_arpo_reads_the_servers_entropies(table: Table) -> None:
-    episodes, asked = table.play(as_shipped(Arpo, start=0.25, alpha=1.0))
+    episodes, asked = table.play(method("rollout_form", "arpo", start=0.25, alpha=1.0))
     assert [e.sample for e in episodes] == list(range(SAMPLES)) and all(e.trained for e in episodes)
     assert any(e.branched for e in episodes) or len(episodes[0].turns) == 1
     for episode in episodes:
