@@ -84,7 +84,7 @@ class Curves:
     def readings(self, rule: Rule) -> Iterator[tuple[str, list[int], list[Array]]]:
         """Yield a metric, the steps with all of the rule's metrics, and an array for each.
 
-        Only ``not_finite`` sees NaN: in a running sum, one would hide all later steps.
+        Only ``not_finite`` sees NaN and infinity: in a running sum, one would hide all later steps.
         """
         if rule.unless and any(fnmatchcase(name, rule.unless) for name in self.columns):
             return
