@@ -18,8 +18,9 @@ from turngrid.config.errors import ConfigError
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.experiments.evaluate import composed, main
+from turngrid.experiments.evaluation.policies import policies
 from turngrid.experiments.evaluation.stage import Checkpoint, evaluate
-from turngrid.records.process.exit_codes import FAILED, exit_code
+from turngrid.records.process.exit_codes import FAILED, Refusal, exit_code
 from turngrid.records.run_folder import identity
 from turngrid.tasks.demonstrations import make_demonstrations
 from turngrid.tasks.evaluation_sets import prepare_evaluation_sets, through_servers
@@ -128,12 +129,11 @@ ENDPOINT = ("endpoint=http://localhost:8000/v1", "endpoint_model=parrot")
         (["endpoint_model=parrot"], "belong to endpoint=URL"),
         (["endpoint=localhost:8000", "endpoint_model=parrot"], "must be an address"),
         (["endpoint=http://localhost:8000/v1"], "needs endpoint_model=NAME"),
-        ([*ENDPOINT, "endpoint_key_env=A_KEY_THAT_NOBODY_SETS"], "is not set"),
+        ([*ENDPOINT, "key_env=A_KEY_THAT_NOBODY_SETS"], "is not set"),
         ([*ENDPOINT, "endpoint_tools=true"], "add prompt=tool_call"),
         (["endpoint_tools=yes"], "must be true or false"),
         (["expert", "endpoint_tools=true"], "belong to endpoint=URL"),
         (["expert", "prompt=tool_call"], "the actions of env=textworld are phrases"),
-        (["runs/gone"], "runs/gone does not exist"),
         (["expert", "endpoints=http://localhost:8000/v1"], "use endpoint"),
         (["expert", "at_once=none"], "must be a number"),
     ],
@@ -151,6 +151,12 @@ def test_a_prompt_must_suit_only_the_environments_that_are_evaluated() -> None:
         check(compose(overrides))
     with pytest.raises(ConfigError, match="prompt=tool_call: .*env=textworld.*use prompt=think_action"):
         composed([], ["prompt=tool_call", "eval.tasks=[repo_repair/all,w2-o3-q4]"])
+
+
+def test_a_run_that_is_not_there_is_no_name_on_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Refusal, match="runs/gone does not exist"):
+        policies(["runs/gone"], None, Run(compose([])))
 
 
 def test_an_expert_needs_plans(call: Call) -> None:
