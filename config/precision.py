@@ -50,10 +50,9 @@ def server_agrees(*, _root_: DictConfig) -> bool:
     In fp32 they are the same. In bf16 they can be used with ``rollout=transformers`` and models
     like Llama: SmolLM2's mean difference in probability is below verl's bound for normal, 0.005
     (docs/rollout_server.md). With LoRA the server rounds W + B A, the trainer each of the three.
-    Typed weights or a rejection need log-probs of the trainer.
+    A rejection compares with log-probs of the trainer.
     """
-    node = _root_.algorithm.rollout_correction
-    if any(not OmegaConf.is_interpolation(node, key) and node[key] for key in ("rollout_is", "rollout_rs")):
+    if _root_.algorithm.rollout_correction.rollout_rs:
         return False
     if of_precision(True, False, _root_=_root_):
         return True
