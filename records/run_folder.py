@@ -116,8 +116,8 @@ def _correction(config: DictConfig) -> Plain:
     if node is None or config.trainer.v1.trainer_mode != "sync":
         return {BYPASS: None}
     typed = {key: node[key] for key in node if not OmegaConf.is_interpolation(node, key)}
-    is_default = config.trainer.device == "cuda" or typed.get("rollout_is") or typed.get("rollout_rs")
-    counts = {BYPASS: typed.get("bypass_mode") or (None if is_default else typed.get("bypass_mode"))}
+    bypass, false_anyway = typed.get("bypass_mode"), config.trainer.device == "cuda" or typed.get("rollout_is")
+    counts = {BYPASS: None if bypass is False and (false_anyway or typed.get("rollout_rs")) else bypass}
     return {**counts, WEIGHTS: "none"} if typed.get("rollout_is", "") is None else counts
 
 
