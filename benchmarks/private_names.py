@@ -38,12 +38,6 @@ PRIVATE_NAMES: dict[str, dict[str, str]] = {
     "envs/textarena/environment.py": {
         "self.game._get_percentage_completion": "It is a game's score. Until textarena has a public name for it",
     },
-    "envs/textworld/games.py": {
-        "textworld.generator.data.KnowledgeBase.load =": (
-            "TextWorld reads its rules in the order of the file system, so games would differ by machine. "
-            "Until it sorts them"
-        ),
-    },
     "verl_plugin/averaged.py": {"engine.NAME =": _AVERAGE},
     "verl_plugin/changes.py": {"owner.own =": _TABLES, "module.name =": _TABLES},
     "verl_plugin/cpu/engines.py": {

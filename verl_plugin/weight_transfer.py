@@ -63,14 +63,16 @@ class RayWeightTransfer(CheckpointEngine):
         self, weights: Iterator[tuple[str, torch.Tensor]], global_steps: int | None = None
     ) -> dict[str, Any]:
         # Every rank drains the iterator: gathering a sharded tensor is a collective call.
-        state = {name: tensor.detach().to("cpu", self._dtype) for name, tensor in weights}
+        references = []
+        for name, tensor in weights:
+            if self._sends:  # an object each, so that a store smaller than the model moves some to disk
+                references.append(ray.put((name, tensor.detach().to("cpu", self._dtype))))
         if self._sends:
-            await self._meeting_point.leave.remote(global_steps, [ray.put(state)])
+            await self._meeting_point.leave.remote(global_steps, references)
         return {}
 
     async def receive_weights(  # type: ignore[override]
         self, global_steps: int | None = None
     ) -> AsyncIterator[tuple[str, torch.Tensor]]:
-        (reference,) = await self._meeting_point.take.remote(global_steps)
-        for name, tensor in (await reference).items():
-            yield name, tensor
+        for reference in await self._meeting_point.take.remote(global_steps):
+            yield await reference

@@ -1,11 +1,11 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from turngrid.algorithms.pools import compared, pools
 from turngrid.algorithms.turns import Turns, discounted
-from turngrid.rewards.declared import GROUPS, OWN_TURNS, Method, number
+from turngrid.rewards.declared import GROUPS, LOSES_KL, OWN_TURNS, Method, number
 
 
 @dataclass(kw_only=True)
@@ -28,6 +28,7 @@ class Gigpo(Method):
 
     grains = frozenset({"episode"})  # an estimator over turns whitens, so its scale differs
     requires = frozenset({GROUPS, OWN_TURNS})
+    conflicts = (replace(LOSES_KL, when=lambda credit, on: on and credit.by_turns),)
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         at = turns.acting()

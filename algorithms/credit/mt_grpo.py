@@ -1,10 +1,10 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
 from turngrid.algorithms.pools import compared, pools
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import GROUPS, OWN_TURNS, Conflict, Method, number, word
+from turngrid.rewards.declared import GROUPS, LOSES_KL, OWN_TURNS, Conflict, Method, number, word
 
 
 @dataclass(kw_only=True)
@@ -31,6 +31,7 @@ class MtGrpo(Method):
             "credit.mt_grpo.outcome=reward",
             warns=True,
         ),
+        replace(LOSES_KL, when=lambda credit, on: on and credit.outcome == "won"),
     )
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:

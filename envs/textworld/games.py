@@ -5,7 +5,6 @@ import hashlib
 import json
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import textworld
 from textworld.challenges import CHALLENGES
@@ -20,25 +19,33 @@ _SERIAL = slice(0x12, 0x18)  # Z-machine header: six characters of the compilati
 
 
 @functools.cache
-def knowledge_base(folder: str | None = None) -> KnowledgeBase:
-    """Return TextWorld's rules and grammar; parsing them takes several times as long as a game.
+def _in_order(logic_path: str, grammar_path: str) -> KnowledgeBase:
+    """Return rules and grammar, the rule files read in sorted order.
 
-    The rule files are read in sorted order, so that a game does not depend on the file system.
+    TextWorld reads them in the file system's order, so that games would differ by machine.
     """
-    base = KnowledgeBase.default()
-    logic_path = Path(folder, "logic") if folder else Path(base.logic_path)
-    grammar_path = str(Path(folder, "text_grammars")) if folder else base.text_grammars_path
-    kb = KnowledgeBase(GameLogic.load(sorted(map(str, logic_path.glob("*.twl")))), grammar_path)
-    kb.logic_path = str(logic_path)
+    kb = KnowledgeBase(GameLogic.load(sorted(map(str, Path(logic_path).glob("*.twl")))), grammar_path)
+    kb.logic_path = logic_path
     return kb
+
+
+class _Options(textworld.GameOptions):
+    """Options of a game whose rules, also those that a challenge loads itself, are in order."""
+
+    @property
+    def kb(self) -> KnowledgeBase:
+        return super().kb
+
+    @kb.setter
+    def kb(self, loaded: KnowledgeBase) -> None:
+        textworld.GameOptions.kb.fset(self, _in_order(loaded.logic_path, loaded.text_grammars_path))
 
 
 def challenge(name: str, settings: dict[str, Any], seed: int) -> Any:
     """Generate a game of a challenge, whose generator loads the rules itself."""
-    options = textworld.GameOptions()
+    options = _Options()
     options.seeds = seed
-    with mock.patch.object(KnowledgeBase, "load", staticmethod(knowledge_base)):
-        return CHALLENGES[name][1](settings=settings, options=options)
+    return CHALLENGES[name][1](settings=settings, options=options)
 
 
 def custom(rooms: int, objects: int, quest: int, seed: int) -> Any:
@@ -47,8 +54,8 @@ def custom(rooms: int, objects: int, quest: int, seed: int) -> Any:
     Raises:
         Rejected: the seed gives no quest of the asked length.
     """
-    options = textworld.GameOptions()
-    options.seeds, options.kb = seed, knowledge_base()
+    options = _Options()
+    options.seeds, options.kb = seed, KnowledgeBase.default()
     options.nb_rooms, options.nb_objects, options.quest_length = rooms, objects, quest
     options.chaining.max_breadth = 1  # one quest: the default breadth gives some games two
     try:

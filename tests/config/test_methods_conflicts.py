@@ -199,6 +199,10 @@ filter=[over_turns] reward=dense env=tw_simple model=smollm2_135m
     filter=over_turns and turn_reward.name=dense; use reward=sparse
 algo=hgpo algorithm.use_kl_in_reward=true
     credit=hgpo and algorithm.use_kl_in_reward=true; use algorithm.use_kl_in_reward=false actor_rollout_ref.actor.use_kl_loss=true
+algo=gigpo credit.gigpo.by_turns=true algorithm.use_kl_in_reward=true
+    credit=gigpo and algorithm.use_kl_in_reward=true; use algorithm.use_kl_in_reward=false actor_rollout_ref.actor.use_kl_loss=true
+algo=mt_grpo credit.mt_grpo.outcome=won algorithm.use_kl_in_reward=true
+    credit=mt_grpo and algorithm.use_kl_in_reward=true; use algorithm.use_kl_in_reward=false actor_rollout_ref.actor.use_kl_loss=true
 algo=graft algorithm.use_kl_in_reward=true
     credit=graft and algorithm.use_kl_in_reward=true; use algorithm.use_kl_in_reward=false actor_rollout_ref.actor.use_kl_loss=true
 algo=refuel algorithm.use_kl_in_reward=true
