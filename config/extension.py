@@ -62,12 +62,12 @@ def compose_extended(overrides: Sequence[str], run: Path, compose: Compose) -> D
     """
     was = composed(run)
     config = compose(_with_recorded(overrides, run))
-    before = compose(_with_recorded([text for text in overrides if not _is(_key(text), FREE)], run))
+    before = compose(_with_recorded([text for text in overrides if not is_in(key_of(text), FREE)], run))
     recorded = OmegaConf.create(was)
     for key in FREE:
         OmegaConf.update(before, key, OmegaConf.select(recorded, key))
     if identity(before) != run.name[-HASH:]:
-        raise ConfigError(_another_past(was, before, run, [_key(text) for text in overrides]))
+        raise ConfigError(_another_past(was, before, run, [key_of(text) for text in overrides]))
     _refuse_same_length(config, before, run)
     for key in PLANS:  # derived from the number of steps; kept, so that each step keeps its task and turns
         config.curriculum[key] = before.curriculum[key]
@@ -79,20 +79,24 @@ def _with_recorded(overrides: Sequence[str], run: Path) -> list[str]:
 
     The number of games is kept, since a checkpoint refers to games by their index.
     """
-    typed = {_key(text) for text in overrides}
-    recorded = {_key(text): text for attempt in read_attempts(run / ATTEMPTS) for text in attempt.overrides}
-    again = [text for key, text in recorded.items() if key not in typed and key not in NOT_AGAIN]
+    typed = {key_of(text) for text in overrides}
+    again = [text for key, text in recorded(run).items() if key not in typed and key not in NOT_AGAIN]
     folder = [] if "output_dir" in typed else [f"output_dir={given.quoted(str(run.parent))}"]
     games = task_file(run, "train")
     count = len(games.read_text(encoding="utf-8").splitlines()) if games.exists() else 0
     return [*again, *overrides, *folder, *([f"budget.games={count}"] if count else [])]
 
 
-def _key(text: str) -> str:
+def recorded(run: Path) -> dict[str, str]:
+    """Return the overrides with which the run was started, by key."""
+    return {key_of(text): text for attempt in read_attempts(run / ATTEMPTS) for text in attempt.overrides}
+
+
+def key_of(text: str) -> str:
     return given.parse([text])[0].key_or_group
 
 
-def _is(key: str, nodes: Sequence[str]) -> bool:
+def is_in(key: str, nodes: Sequence[str]) -> bool:
     return any(f"{key}.".startswith(f"{node}.") for node in nodes)
 
 
@@ -111,7 +115,7 @@ def _changed(was: Plain, now: DictConfig) -> dict[str, tuple[Any, Any]]:
     """Return key -> (old, new) for changed values that affect the training so far."""
     old, new = (dict(flattened(node)) for node in (was, OmegaConf.to_container(now, resolve=True)))
     outside = (*FREE, *outside_identity())
-    keys = [key for key in {**old, **new} if old.get(key) != new.get(key) and not _is(key, outside)]
+    keys = [key for key in {**old, **new} if old.get(key) != new.get(key) and not is_in(key, outside)]
     return {key: (old.get(key), new.get(key)) for key in keys}
 
 

@@ -4,7 +4,8 @@
     python -m experiments.evaluate runs/NAME base expert random eval.tasks=[w2-o3-q4,w4-o6-q8]
     python -m experiments.evaluate endpoint=http://localhost:8000/v1 endpoint_model=NAME
 
-POLICY      a run folder (its last checkpoint), a model folder, base (of model=), expert, random
+POLICY      a run folder (its last checkpoint, and its settings of the games), a model folder,
+            base (of model=), expert, random
 KEY=VALUE   as for `python -m train`: env=, env.task=, eval.tasks=[...], eval.games=,
             eval.temperatures=[...], eval.samples_per_game=, eval.max_turns=, model=, cluster=,
             output_dir=, fresh=true
@@ -37,7 +38,7 @@ from turngrid.envs.utils.bar import ticking_bar
 from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import file_name
 from turngrid.experiments.evaluation import stage, tables
-from turngrid.experiments.evaluation.policies import PolicyRef, policies, trained_on
+from turngrid.experiments.evaluation.policies import PolicyRef, as_trained, policies, trained_on
 from turngrid.experiments.evaluation.result import results_of
 from turngrid.records.damage import discard_files
 from turngrid.records.process.exit_codes import Refusal, command, own_words, say
@@ -99,7 +100,7 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
         ConfigError: a check refuses the config.
         Refusal: a policy was trained on another environment, and no environment is typed.
     """
-    config = compose(overrides)
+    config = compose(as_trained(words, overrides))
     if config.env.get("tasks") and not config.eval.tasks:
         config.eval.tasks = list(config.env.tasks)  # each task of a mixture is an evaluation set
     run = Run(config)
@@ -134,8 +135,9 @@ def hold(run: Run, asked: Sequence[PolicyRef], at_once: int) -> str:
     """
     with held(run.folder):
         if run.config.fresh:
-            for file in (run.folder / "evaluation").rglob("*.jsonl"):
-                file.unlink()
+            for name in (one.name for one in asked):
+                for file in (run.folder / "evaluation").rglob(f"{name}.jsonl"):
+                    file.unlink()
         say(f"evaluation folder {run.folder}")
         for damage in discard_files(run.folder):
             say(f"note: {damage}")

@@ -184,10 +184,9 @@ class Wandb(Tracker):
 
 
 def steps_before(run: StageRun) -> int:
-    """Return the number of W&B steps of the stages before; an evaluation's steps begin with 0."""
+    """Return the number of W&B steps of the stages before; a stage may begin with step 0."""
     logs = [Path(run.folder) / stage / "metrics.jsonl" for stage in STAGES[: STAGES.index(run.stage)]]
-    last = [max((line["step"] for line in read_lines(log)), default=0) for log in logs]
-    return sum(last) + (run.stage == "evaluation")
+    return sum(max((line["step"] for line in read_lines(log)), default=-1) + 1 for log in logs)
 
 
 # verl's loggers that are opened here

@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> int:
     run = Run(composed([], [f"env{'.name' * (':' in words[0])}={words[0]}", *overrides]))
     findings = asyncio.run(check(run, options))
     columns = {"check": lambda one: one.check, "": lambda one: one.verdict, "what was seen": lambda one: one.seen}
-    Console().print(filled(f"env={words[0]}", columns, findings))
+    Console(markup=False).print(filled(f"env={words[0]}", columns, findings))
     return int(any(finding.verdict == FAIL for finding in findings))
 
 

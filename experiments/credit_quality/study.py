@@ -156,6 +156,7 @@ def study_of(run: Run, policy: PolicyRef, noise: float) -> Study:
         "seed": node["seed"],
         "noise": noise,
     }
+    identity |= {"precision": node["precision"]} if node["precision"] != precision.AUTO else {}
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()[:8]
     name = file_name(f"{node['env']['name']}-{node['env']['task']}-{policy.name}-{digest}")
     folder = (Path(node["output_dir"]).expanduser() / "credit_quality" / name).absolute()

@@ -154,7 +154,8 @@ def _largest(rl: RlFolder, step: int, episodes: Sequence[Episode]) -> str:
     if not size:
         return ""
     episode = episodes[line]
-    places = [(turn, place) for turn, own in enumerate(episode.turns, 1) for place in range(len(own.action_ids))]
+    turns = enumerate(episode.turns, 1)
+    places = [(turn, place) for turn, own in turns for place in range(episode.muted(own), len(own.action_ids))]
     turn, place = places[token]
     what = f"perhaps the largest advantage, {size:.3g}:" if isfinite(size) else "an advantage that is not finite:"
     return f"{what} turn {turn}, token {place + 1} of episode {line + 1} ({episode.task})"

@@ -12,10 +12,12 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from turngrid.algorithms.registry import FORM, ROLES
+from turngrid.config.extension import is_in, key_of, recorded
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.envs.utils.names import file_name, meant
 from turngrid.records.models.locate import ModelError, check_hub, library_file, local_folder, resolve_model, run_of
-from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.process.exit_codes import Refusal, say
+from turngrid.records.run_folder import OUTPUT_KEYS
 from turngrid.rollouts.chat_policy import Endpoint
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.prompt_forms.registry import PLAIN, changed_text
@@ -24,6 +26,10 @@ from turngrid.tasks.run import Run
 
 SCRIPTED = ("expert", "random")
 WORDS = ("base", *SCRIPTED)
+# of a run's overrides, those that decide how games are played: with its environment, and in any
+OPTIONS, OF_ENV, TASKS = ("model", "scale"), ("env", "recipe"), {"env.task", "env.tasks"}
+LENGTHS = ("env.max_action_tokens", "env.window_turns", "env.window_keep", "data.max_prompt_length")
+ANYWHERE = (*LENGTHS, "data.max_response_length", "model.path", "model.context", "prompt", FORM, ROLES)
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,7 @@ def _policy(word: str, run: Run) -> PolicyRef:
         raise Refusal(
             f"no policy {word}{meant(word, WORDS)} (choices: a run folder, a model folder, {', '.join(WORDS)})"
         )
-    if Path(word).parts[0] == str(run.config.output_dir):
+    if Path(word).parts[:1] == (str(run.config.output_dir),):
         word = f"./{word}"  # a missing run folder is no name on the hub
     try:
         path = resolve_model(word, cache_root())
@@ -136,6 +142,28 @@ def _contents(path: str) -> str:
     """Return path and state of the model's files: a rewritten checkpoint is another policy."""
     files = sorted(Path(path).glob("*")) if Path(path).is_dir() else []
     return "\n".join([path, *(f"{file.name} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files)])
+
+
+def as_trained(words: Sequence[str], overrides: Sequence[str]) -> list[str]:
+    """Return the overrides that decide how the named runs played, then ``overrides``.
+
+    A typed key, environment or task replaces that of the runs. An override that not all of these
+    runs had is a note.
+    """
+    typed = {key_of(text) for text in overrides}
+    gone = [*typed - {"env"}, *OUTPUT_KEYS, *((*TASKS, "env.max_turns") if typed & TASKS else ())]
+    kept = [*ANYWHERE, *(() if typed & {"env", "env.name"} else OF_ENV)]
+
+    def played_by(run: Run) -> list[str]:
+        own = {key: text for key, text in recorded(run.folder).items() if key in OPTIONS or is_in(key, kept)}
+        return [text for key, text in own.items() if not is_in(key, gone)]
+
+    played = {word: played_by(run) for word in words if (run := _run_of(word))}
+    common = [text for text in next(iter(played.values()), ()) if all(text in own for own in played.values())]
+    for word, own in played.items():
+        if others := [text for text in own if text not in common]:
+            say(f"note: {word} was trained with {' '.join(others)}; type that to evaluate with it")
+    return [*common, *overrides]
 
 
 def trained_on(word: str) -> str | None:

@@ -49,7 +49,7 @@ def summary_table(result: RunResult) -> str:
 
 
 def plain_text(tables: Sequence[Any], width: int = WIDTH) -> str:
-    console = Console(file=StringIO(), width=width, no_color=True)
+    console = Console(file=StringIO(), width=width, no_color=True, markup=False)
     for table in tables:
         console.print(table)
         console.print()

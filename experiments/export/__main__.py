@@ -100,6 +100,9 @@ def export(asked: str, target: Path) -> str:
     run, model, stage = find(asked)
     if target.exists():
         raise Refusal(f"--to {target}: it is there already; name a new folder")
+    file = episodes_file(run.folder, stage)
+    first = next((episode.messages[:3] for episode in read_episodes(file)), []) if stage and file.exists() else []
+    text = card(run, stage, first, target.name)  # first, since a damaged record ends it
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.copytree(model, draft, ignore=shutil.ignore_patterns(MANIFEST), copy_function=shutil.copyfile)
     if run.chat.template:
@@ -113,10 +116,8 @@ def export(asked: str, target: Path) -> str:
     if (sampling := draft / "generation_config.json").exists():  # servers would sample with the base model's top_p
         kept = {key: value for key, value in json.loads(sampling.read_text()).items() if key.endswith("_token_id")}
         sampling.write_text(json.dumps(kept, indent=2) + "\n")
-    file = episodes_file(run.folder, stage)
-    first = next((episode.messages[:3] for episode in read_episodes(file)), []) if stage and file.exists() else []
     write_whole(draft / PROMPT_FORM, json.dumps(prompt_form(run, first), indent=2) + "\n")
-    write_whole(draft / CARD, card(run, stage, first, target.name))
+    write_whole(draft / CARD, text)
     draft.rename(target)
     size = sum(file.stat().st_size for file in target.iterdir())
     return f"{target}: {stage or model.parents[1].name} of {run.folder.name}, {size / 1e6:,.1f} MB"

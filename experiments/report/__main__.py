@@ -23,6 +23,7 @@ from turngrid.envs.utils.files import write_whole
 from turngrid.experiments.evaluation.tables import plain_text
 from turngrid.experiments.report.contents import html, markdown
 from turngrid.experiments.report.gather import Subject, subjects
+from turngrid.experiments.viewer.sources import refuse_twins
 from turngrid.records.process.exit_codes import Parser, command, say
 
 HTML, MARKDOWN = "report.html", "report.md"
@@ -37,6 +38,7 @@ def main(given: list[str]) -> int:
     parser.add_argument("--out", metavar="FOLDER", type=Path)
     asked = parser.parse_intermixed_args(given)
     chosen = subjects(asked.paths)
+    refuse_twins(subject.folder for subject in chosen if asked.out)
     for line in dict.fromkeys(line for subject in chosen for line in subject.left_out):
         say(f"note: left out: {line}")
     for subject in chosen:

@@ -37,7 +37,7 @@ class Estimate:
 
     interval: Interval
     by_seed: Mapping[int, float]  # seed -> success or score; empty for a base model
-    expected: int
+    expected: int  # number of seeds in the sweep; 0 for a base model
     games: int  # total games of the evaluation sets
     samples_per_game: int
     notes: tuple[str, ...] = ()  # footnotes for the figure
@@ -46,7 +46,7 @@ class Estimate:
     def seeds(self) -> str:
         """Return ``3 seeds``, ``2 of 3 seeds`` or, for a base model, ``1 measurement``."""
         if not self.by_seed:
-            return "1 measurement"
+            return "no seed in all settings" if self.expected else "1 measurement"
         count, word = len(self.by_seed), "seed" if self.expected == 1 else "seeds"
         return f"{count} {word}" if count == self.expected else f"{count} of {self.expected} {word}"
 
@@ -90,13 +90,14 @@ def estimate(runs: Sequence[ReportedRun], selector: Selector) -> Estimate:
     rows, problems = samples(runs, [selector])
     every = list(chain(*rows))
     seeded = [item for item in every if item.seeds]
-    base = {item.evaluation_set: item for item in every if not item.seeds}  # settings that share one count it once
+    # settings that share a base model count it once
+    base = {(item.evaluation_set, item.model): item for item in every if not item.seeds}
     counted = [*seeded, *base.values()]
     notes = [f"mean of {len(counted)} settings"] if len(counted) > 1 else []
     notes += [f"{len(problems)} settings left out: {'; '.join(problems)}"] if seeded and problems else []
     lowered = sum(item.lowered for item in seeded)
     notes += [f"rolled back to a lower learning rate: {lowered}"] if lowered else []
-    seeds = sorted(set.intersection(*(set(item.seeds) for item in counted)))
+    seeds = sorted(set.intersection(*(set(item.seeds) for item in seeded))) if seeded else []
     return Estimate(
         interval=interval_of(counted),
         by_seed={seed: float(np.mean([item.of_seeds([seed]).mean() for item in counted])) for seed in seeds},

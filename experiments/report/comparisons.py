@@ -136,9 +136,10 @@ def contrast(runs: Sequence[ReportedRun], parts: Sequence[Part]) -> Contrast:
     if len(seeds) < MIN_SEEDS:
         plural = "s" * (len(seeds) != 1)
         raise Unfilled(f"{len(seeds)} seed{plural} in common, and an interval needs {MIN_SEEDS} or more")
+    if (games := min(item.games for _, item in flat)) < 2:
+        raise Unfilled("1 game, and an interval needs 2 or more")
     by_seed = [sum(weight * float(item.of_seeds([seed]).mean()) for weight, item in flat) for seed in seeds]
     over_games = sum(float(vector.var(ddof=1)) / vector.size for vector in by_set(flat, seeds))
-    games = min(item.games for _, item in flat)
     bounds, p = interval_and_p(by_seed, over_games, games, limit=len(parts) / 2)
     return Contrast(bounds, p, dict(zip(seeds, by_seed, strict=True)), games, len(rows), tuple(left_out))
 
@@ -148,16 +149,17 @@ def interval_and_p(
 ) -> tuple[Interval, float]:
     """Return the module's interval and the two-sided p; ``over_games`` is its a.
 
-    If the variance is 0, half of the interval's width is Wilson's upper bound on the share of games
-    that differ, and p is that of the sign-flip test.
+    If the variance is 0, p is that of the sign-flip test, and half of the interval's width is
+    Wilson's upper bound on the share of games that differ; with so few games that no p is below .05
+    the interval is as wide as can be.
     """
     from scipy.stats import t
 
     mean, seeds = float(np.mean(by_seed)), len(by_seed)
     over_seeds = float(np.var(by_seed, ddof=1)) / seeds
     if over_games + over_seeds < 1e-12:
-        half = wilson(0, games).high
-        p = 2.0 ** (1 - games) if abs(mean) > 1e-12 else 1.0
+        least = 2.0 ** (1 - games)
+        half, p = wilson(0, games).high if least < 0.05 else 2 * limit, least if abs(mean) > 1e-12 else 1.0
     else:
         error = sqrt(over_games + over_seeds)
         freedom = error**4 / (over_games**2 / max(games - 1, 1) + over_seeds**2 / (seeds - 1))

@@ -4,6 +4,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from turngrid.experiments.viewer.page import fragment
 from turngrid.experiments.viewer.sources import EpisodeFile, Shown
 from turngrid.records.health.alarms import Alarm
 from turngrid.records.statistics import WINDOW
+from turngrid.rollouts.store import DamagedEpisodes
 
 UNITS = {SUCCESS: "Success in % of games", SCORE: "Score in % of a game's best"}
 SHARES_OF_TESTS = (
@@ -89,7 +91,9 @@ def contents(subject: Subject) -> dict[str, Any]:
     judged, by_state = verdicts(sweep, runs), Counter(run.state for run in runs)
     shared, varied = shared_and_varied(runs)
     measures = list(dict.fromkeys(cell.measure for row in table for cell in row)) or [SUCCESS]
-    beside = {cell.measure for row in table for cell in row if cell.published is not None}
+    published_cells = [cell for row in table for cell in row if cell.published is not None]
+    beside = {cell.measure for cell in published_cells}
+    scored = dict.fromkeys(cell.row for cell in published_cells if cell.measure == SCORE) if len(beside) > 1 else ()
     resolved = RESOLVED if beside and "swe" in (sweep.published or "") else ""
     return {
         **vars(subject),
@@ -99,6 +103,7 @@ def contents(subject: Subject) -> dict[str, Any]:
         "measures": measures,
         "units": "; ".join(UNITS[measure] for measure in measures),
         "other_measure": SHARES_OF_TESTS if SCORE in beside else resolved,
+        "other_rows": ", ".join(scored),
         "played": played(runs),
         "verdicts": judged,
         "pairs": [] if sweep.takeaways else differences(runs),
@@ -182,9 +187,10 @@ def sampled(runs: Sequence[ReportedRun]) -> list[Shown]:
 def _shown(run: ReportedRun, stage: str) -> Iterator[Shown]:
     file = EpisodeFile(episodes_file(run.folder, stage), run.folder)
     left = {True: EACH, False: EACH}  # by whether they are won
-    for shown in file.shown() if file.path.exists() else ():
-        if left[shown.episode.won]:
-            left[shown.episode.won] -= 1
-            yield shown
-        if not any(left.values()):
-            return
+    with suppress(DamagedEpisodes):
+        for shown in file.shown() if file.path.exists() else ():
+            if left[shown.episode.won]:
+                left[shown.episode.won] -= 1
+                yield shown
+            if not any(left.values()):
+                return

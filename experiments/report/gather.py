@@ -9,17 +9,17 @@ import msgspec
 import pandas as pd
 
 from turngrid.envs.utils.names import file_name, meant
-from turngrid.experiments.evaluation import result
 from turngrid.experiments.report.runs import ReportedRun, group_by, read_run, setting_names
 from turngrid.experiments.report.samples import BASE
 from turngrid.experiments.sweep import record
 from turngrid.experiments.sweep.definition import Layout, Selector
 from turngrid.experiments.sweep.record import Sweep
+from turngrid.experiments.viewer.sources import refuse_twins
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.provenance import ATTEMPTS
 from turngrid.records.run_folder import outside_identity
 
-MARKS = (result.FILE, ATTEMPTS, "config.yaml")
+MARKS = (ATTEMPTS, "config.yaml")  # an evaluation without training has only a result
 MOST_COLUMNS = 9
 NAMED = {  # config key -> name of the axis if the runs belong to no sweep
     "env.name": "env",
@@ -61,6 +61,7 @@ SHOWN = (  # config keys in the order in which the page shows them
 MISSING = "-"
 REPORTS = "reports"  # holds a folder for each group of comparable runs
 OF_TEST = ("env.", "eval.")  # keys that decide which games are played, and how
+OF_TRAINING = ("env.task", "env.tasks", "env.max_turns")  # not of the test if eval.tasks names its tasks
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def subjects(paths: Sequence[Path]) -> list[Subject]:
     comparable runs in a folder.
 
     Raises:
-        Refusal: a path is neither a sweep, a run nor a folder of runs.
+        Refusal: a path is neither a sweep, a run nor a folder of runs, or two have one name.
     """
     absolute = (path.expanduser().absolute() for path in paths)
     folders = [path.parent if path.name == record.FILE else path for path in absolute]
@@ -118,6 +119,7 @@ def _is_run(folder: Path) -> bool:
 
 def _of_runs(paths: Sequence[Path]) -> list[Subject]:
     folders = list(dict.fromkeys(folder for path in paths for folder in _runs_in(path)))
+    refuse_twins(folders)
     runs = [read_run(folder) for folder in folders]
     named = all(_is_run(path) for path in paths)
     groups, left_out = ({"": runs}, ()) if named else comparable(runs)
@@ -204,12 +206,11 @@ def comparable(runs: Sequence[ReportedRun]) -> tuple[dict[str, list[ReportedRun]
 
     A group without a result is left out if another has one, a run alone if another group has more.
     """
-    outside = outside_identity()
 
     def of_test(run: ReportedRun) -> str:
-        return repr(
-            sorted((key, run.settings[key]) for key in run.settings if key.startswith(OF_TEST) and key not in outside)
-        )
+        outside = {*outside_identity(), *(OF_TRAINING if run.settings.get("eval.tasks") else ())}
+        known = ((key, value) for key, value in run.settings.items() if key.startswith(OF_TEST))
+        return repr(sorted((key, value) for key, value in known if not {key, key.rpartition(".")[0]} & outside))
 
     groups = group_by(runs, of_test).values()
     tested = [group for group in groups if any(run.result for run in group)]

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from math import isclose
@@ -39,11 +40,12 @@ class Sample:
     """Success or score of one setting's models on one evaluation set, one row per seed."""
 
     seeds: tuple[int, ...]  # of the rows; () for the base model, which is one measurement
-    expected: int  # number of seeds in the sweep
+    expected: int  # number of seeds in the sweep; 0 for the base model
     shares: np.ndarray  # share of won episodes or mean score, (rows, games) in [0, 1]
     evaluation_set: str  # hash over the games; samples with equal hashes can be paired by game
     samples_per_game: int
     lowered: int = 0  # runs whose learning rate ``health=rollback`` lowered
+    model: str = ""  # the base model
 
     @property
     def games(self) -> int:
@@ -94,7 +96,11 @@ def sample(runs: Sequence[ReportedRun], selector: Selector) -> Sample:
     measured = rows if base else by_seed.values()
     shares = np.stack([shares_of(*row, selector.get("measure", SUCCESS)) for row in measured])
     if base:  # all runs' measurements of one model
-        return Sample((), 1, shares.mean(axis=0, keepdims=True), first.games_hash, first.samples_per_game)
+        own, model = shares.mean(axis=0, keepdims=True), _base_model(rows[0][0])
+        return Sample((), 0, own, first.games_hash, first.samples_per_game, model=model)
+    if len(by_seed) < len(rows):
+        twice = [str(run.folder) for run, _ in rows if run is not by_seed[run.seed][0]]
+        raise Unfilled(f"several runs of one setting and seed: leave out {', '.join(twice)}")
     expected = len({run.seed for run in chosen})
     lowered = sum(bool(run.rollbacks) for run, _ in by_seed.values()) if first.policy not in BEFORE_RL else 0
     return Sample(tuple(by_seed), expected, shares, first.games_hash, first.samples_per_game, lowered)
@@ -105,11 +111,15 @@ def _mixed(rows: Sequence[tuple[ReportedRun, EvaluationResult]], base: bool) -> 
     if len({evaluation.games_hash for _, evaluation in rows}) > 1:
         return "the runs were evaluated on different games"
     if base:
-        bases = ((run.result and run.result.stage(BASE), evaluation) for run, evaluation in rows)
-        models = {(made and made.checkpoint, tested.temperature, tested.max_turns) for made, tested in bases}
+        models = {(_base_model(run), tested.temperature, tested.max_turns) for run, tested in rows}
         return "several base models at once" if len(models) > 1 else ""
     settings = dict.fromkeys(" ".join(f"{axis}={value}" for axis, value in run.coordinates.items()) for run, _ in rows)
     return f"several settings at once: {'; '.join(settings)}" if len(settings) > 1 else ""
+
+
+def _base_model(run: ReportedRun) -> str:
+    stage = run.result and run.result.stage(BASE)
+    return stage.checkpoint if stage else ""
 
 
 def _measured(chosen: Sequence[ReportedRun], selector: Selector) -> list[tuple[ReportedRun, EvaluationResult]]:
@@ -144,7 +154,7 @@ def shares_of(run: ReportedRun, evaluation: EvaluationResult, measure: str = SUC
     known = np.array([value for value in values if value is not None])
     complete = len(known) == evaluation.games * evaluation.samples_per_game > 0
     if not complete or not isclose(known.mean(), mean, abs_tol=1e-9):
-        raise Unfilled(f"{run.name}: episodes are missing; the run's command makes them again")
+        raise Unfilled(f"{run.name}: episodes are missing; remove its result.json and repeat the run's command")
     return known.reshape(evaluation.games, evaluation.samples_per_game).mean(axis=1)
 
 
@@ -161,5 +171,7 @@ def _lines(run: ReportedRun, evaluation: EvaluationResult) -> Sequence[Line]:
 
 @cache
 def read(path: Path) -> Sequence[Line]:
-    """Read a file of episodes; return nothing if it is missing."""
-    return msgspec.json.Decoder(Line).decode_lines(path.read_bytes()) if path.exists() else ()
+    """Read a file of episodes; return nothing if it is missing or damaged."""
+    with suppress(FileNotFoundError, msgspec.DecodeError):
+        return msgspec.json.Decoder(Line).decode_lines(path.read_bytes())
+    return ()

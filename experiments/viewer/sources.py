@@ -144,8 +144,18 @@ def _reward(run: Path) -> str:
 
 
 def episode_files(paths: Iterable[Path]) -> list[EpisodeFile]:
-    """Return the files under ``paths``; raise Refusal if a path has no episodes."""
-    return [file for path in paths for file in _files(path.expanduser().absolute())]
+    """Return the files under ``paths``; Refusal if one has none, or runs have one name."""
+    found = [file for path in paths for file in _files(path.expanduser().absolute())]
+    refuse_twins(file.run for file in found if file.run)
+    return found
+
+
+def refuse_twins(folders: Iterable[Path]) -> None:
+    """Raise Refusal if two folders have one name, by which pages tell them apart."""
+    first: dict[str, Path] = {}
+    for folder in folders:
+        if (other := first.setdefault(folder.name, folder)) != folder:
+            raise Refusal(f"{other} and {folder} have one name; name one of them")
 
 
 def _files(path: Path) -> list[EpisodeFile]:

@@ -96,7 +96,7 @@ class Growing(Letters):
 class Fragile(Letters):
     class Game(LettersEnv):
         def step_game(self, command: str) -> RawStep:
-            return super().step_game({f"press {letter}": command for letter in LETTERS}[command])
+            return super().step_game({f"press {letter} [/x]": command for letter in LETTERS}[f"{command} [/x]"])
 
 
 class Doubled(Letters):

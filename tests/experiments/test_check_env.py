@@ -57,9 +57,11 @@ def test_a_flaw_is_named(composed: Composer, name: str, tmp_path: Path, monkeypa
 
 
 def test_the_exit_code_tells(
-    composed: Composer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    composed: Composer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.setattr(command, "composed", lambda _, overrides: composed(overrides))
     monkeypatch.setattr(rollouts, "RESETS", 5)
     assert main(["crafting", "games=1"]) == 0
     assert "won 1 of 1 games" in capsys.readouterr().out
+    assert main(["flawed_environments:Fragile", "env.task=letters", f"env.cache_dir={tmp_path}"]) == 1
+    assert " [/x]'" in capsys.readouterr().out

@@ -86,6 +86,7 @@ def test_interrupted_and_extended_it_goes_on_to_the_same_numbers(call: Call, tmp
     for old, new in zip(before, after, strict=True):
         assert [episode.to_dict() for episode in new.episodes[:4]] == [episode.to_dict() for episode in old.episodes]
         assert all(new.values[key][:8] == values for key, values in old.values.items())
+    assert call(main, *small, "precision=fp32")[0] == 0 and len([*file.parents[1].iterdir()]) == 2
 
 
 @pytest.mark.parametrize(

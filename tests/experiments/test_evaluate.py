@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,10 @@ from turngrid.config.errors import ConfigError
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.experiments.evaluate import composed, main
-from turngrid.experiments.evaluation.policies import policies
+from turngrid.experiments.evaluation.policies import as_trained, policies
 from turngrid.experiments.evaluation.stage import Checkpoint, evaluate
 from turngrid.records.process.exit_codes import FAILED, Refusal, exit_code
+from turngrid.records.provenance import Attempt
 from turngrid.records.run_folder import identity
 from turngrid.tasks.demonstrations import make_demonstrations
 from turngrid.tasks.evaluation_sets import prepare_evaluation_sets, through_servers
@@ -46,13 +48,15 @@ def won(result: dict, policy: str) -> list[tuple[str, int, int]]:
 # ---- on games that cost nothing
 
 
-def test_expert_and_random_on_two_tasks(call: Call, tmp_path: Path) -> None:
-    code, out, _ = call(main, "expert", "random", *COUNTING, "eval.tasks=[count-2,count-9]", "eval.samples_per_game=2")
+def test_expert_and_random_on_three_tasks_of_two_environments(call: Call, tmp_path: Path) -> None:
+    tasks = "eval.tasks=[count-2,count-9,gym/FrozenLake-v1]"
+    code, out, _ = call(main, "expert", "random", *COUNTING, tasks, "eval.samples_per_game=2")
     assert code == 0
     (result,) = results(tmp_path)
-    assert won(result, "expert") == [("count-2", 10, 5), ("count-9", 10, 5)]
+    assert won(result, "expert") == [("count-2", 10, 5), ("count-9", 10, 5), ("FrozenLake-v1", 10, 5)]
     assert won(result, "random")[1][1] == 0  # nine right words of nine, each one of three
-    assert "expert" in out and "count-9" in out and "10 lost" in out
+    assert "expert" in out and "10 lost" in out
+    assert {row["env"] for row in result["matrix"]} == {"counting_environment:Counting", "gym"}
     assert {comparison["after"] for comparison in result["comparisons"]} == {"random"}
     assert result["matrix"][0]["turns_over_optimal"] == 3
 
@@ -73,7 +77,7 @@ def test_another_policy_is_added_and_only_what_is_damaged_is_played_again(call: 
     assert (file.parents[1] / "discarded/000/evaluation/expert.jsonl").exists()
     before = file.stat().st_mtime_ns
     call(main, "expert", *COUNTING, "fresh=true")
-    assert file.stat().st_mtime_ns > before
+    assert file.stat().st_mtime_ns > before and file.with_name("random.jsonl").exists()
 
 
 def test_other_games_or_other_rules_have_another_folder(call: Call, tmp_path: Path) -> None:
@@ -81,17 +85,6 @@ def test_other_games_or_other_rules_have_another_folder(call: Call, tmp_path: Pa
         assert call(main, "expert", *COUNTING, *change)[0] == 0
     assert call(main, "expert", *COUNTING, "env.workers=2", "seed=5")[0] == 0  # where, and what is trained: no matter
     assert len(results(tmp_path)) == 5
-
-
-def test_an_evaluation_set_of_another_environment(call: Call, tmp_path: Path) -> None:
-    code, out, _ = call(main, "expert", *COUNTING, "eval.tasks=[count-2,gym/FrozenLake-v1]")
-    assert code == 0
-    (result,) = results(tmp_path)
-    assert [(evaluation["env"], evaluation["task"], evaluation["successes"]) for evaluation in result["matrix"]] == [
-        ("counting_environment:Counting", "count-2", 5),
-        ("gym", "FrozenLake-v1", 5),
-    ]
-    assert "gym/FrozenLake-v1" in out
 
 
 def test_the_base_model_and_a_copy_of_it_play_alike(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -120,6 +113,7 @@ ENDPOINT = ("endpoint=http://localhost:8000/v1", "endpoint_model=parrot")
     [
         ([], "which policy?"),
         (["bse"], "no policy bse; use base"),
+        (["."], "is neither a model nor a run"),
         (["expert", "expert"], "expert is named twice"),
         (["expert", "--multirun"], "everything else is KEY=VALUE"),
         (["expert", "eval.tasks=[w2-o3-q4,w2-o3-q4]"], "w2-o3-q4 stands there twice"),
@@ -170,11 +164,17 @@ def test_a_run_of_another_environment_plays_only_where_that_is_said(call: Call, 
     folder = finish(tmp_path / "a-run")
     (folder / "sft" / "model").mkdir(parents=True)
     (folder / "sft" / "model" / "config.json").write_text("{}")
-    (folder / "attempts.jsonl").write_text("")
+    told = ["env.window_turns=4", "env.max_turns=5", "seed=3", "model=smollm2_135m"]
+    Attempt(None, False, {}, 0.0, told).record(folder / "attempts.jsonl")
     (folder / "config.yaml").write_text("env: {name: alfworld}\n")
     code, _, err = call(main, str(folder))
     assert code == 2
     assert "was trained on env=alfworld" in err and "env=textworld" in err
+    config = composed([str(folder)], ["env=alfworld", "env.window_keep=1"])  # its turns were of another environment
+    assert (config.env.window_turns, config.env.max_turns, config.model.context, config.seed) == (4, 24, 8192, 0)
+    shutil.copytree(folder, tmp_path / "b")
+    Attempt(None, False, {}, 0.0, ["env.window_turns=8"]).record(tmp_path / "b" / "attempts.jsonl")
+    assert as_trained([str(folder), str(tmp_path / "b")], ["model=tiny"]) == ["env.max_turns=5", "model=tiny"]
 
 
 # ---- a stage whose environment fails at every step

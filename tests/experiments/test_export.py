@@ -106,7 +106,10 @@ def test_a_library_goes_along(run: Path, tmp_path: Path) -> None:
 def test_a_checkpoint_that_was_not_evaluated_says_so(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run / STEP, run / STEP.with_name("global_step_1"))
     assert main([str(run / STEP.with_name("global_step_1")), "--to", str(tmp_path / "out")]) == 0
-    assert "Not measured" in (tmp_path / "out" / "README.md").read_text()
+    assert "Not measured: the run evaluated its last" in (tmp_path / "out" / "README.md").read_text()
+    (run / "result.json").unlink()
+    assert main([str(run / "sft" / "model"), "--to", str(tmp_path / "early")]) == 0
+    assert "Not measured: the run had not finished" in (tmp_path / "early" / "README.md").read_text()
 
 
 def test_what_cannot_be_exported_is_refused(run: Path, tmp_path: Path, refused: Callable[..., str]) -> None:

@@ -11,7 +11,7 @@ from report_sweep import BASE, TASK, SweepMaker, wins
 from benchmarks.synthetic_runs import begin_run, make_run
 from turngrid.experiments.report.__main__ import main, text, write
 from turngrid.experiments.report.comparisons import differences
-from turngrid.experiments.report.contents import VIEWER
+from turngrid.experiments.report.contents import VIEWER, markdown
 from turngrid.experiments.report.gather import coordinates, shared_and_varied, subjects
 from turngrid.experiments.sweep import record
 
@@ -20,7 +20,7 @@ def config(algo: str, lr: float, seed: int, test: str) -> dict:
     actor = {"optim": {"lr": lr}, "data_loader_seed": seed}
     own = {"tracking": {"name": f"watcher {seed}"}, "extend": f"runs/short-s{seed}"}
     env = {"name": "textworld", "task": test}
-    return {"algo": {"name": algo}, "env": env, "actor_rollout_ref": {"actor": actor}, **own}
+    return {"algo": {"name": algo}, "env": env, "eval": {"tasks": [test]}, "actor_rollout_ref": {"actor": actor}, **own}
 
 
 def run(output: Path, algo: str, lr: float = 1e-4, seed: int = 0, won: int = 10, test: str = TASK) -> Path:
@@ -40,6 +40,9 @@ def test_axes_are_what_varies_beside_the_seed(tmp_path: Path) -> None:
     shared, varied = shared_and_varied(subject.runs)
     assert list(varied) == ["algo.name", "actor_rollout_ref.actor.optim.lr"]
     assert shared["env.name"] == "textworld"
+    watched = config("ppo", 1e-4, 0, TASK) | {"health": {"name": "rollback"}}
+    make_run(tmp_path / "watched", {"base": {TASK: BASE}, "rl": {TASK: wins(9)}}, 0, watched)
+    assert f"several runs of one setting and seed: leave out {tmp_path}/w2-o3" in markdown(*subjects([tmp_path]))
 
 
 def test_a_setting_that_varies_by_itself_is_an_axis(tmp_path: Path) -> None:
@@ -68,12 +71,13 @@ def test_a_folder_has_a_report_for_each_test_and_names_what_it_leaves_out(
             for test in ("near", "far"):
                 run(tmp_path, algo, seed=seed, won=won, test=test)
     run(tmp_path, "ppo", test="alone")
-    begin_run(tmp_path / "began", 3, config("rloo", 1e-4, 3, "near"))
+    elsewhere = {"env": {"name": "textworld", "task": "trained on", "max_turns": 9}}
+    begin_run(tmp_path / "began", 3, config("rloo", 1e-4, 3, "near") | elsewhere)
     begin_run(tmp_path / "unlike", 3, {"env": {"name": "textworld", "task": "other"}})
     found = subjects([tmp_path])
     reports = {str(item.folder.relative_to(tmp_path)): len(item.runs) for item in found}
     assert reports == {"reports/textworld-near": 5, "reports/textworld-far": 4}
-    assert len(differences(found[0].runs)) == 3
+    assert len(differences(found[0].runs)) == 1
     assert main([str(tmp_path), "--out", str(tmp_path / "pages")]) == 0
     told = capsys.readouterr()
     assert [line.split(": ")[3] for line in told.err.splitlines()] == ["alone-ppo-0.0001-s0", "unlike"]
@@ -135,6 +139,7 @@ def test_the_command_writes_both_forms_with_links_to_runs_and_their_viewer_pages
         (["x", "--ouT"], "unrecognized arguments: --ouT; use python -m experiments.report"),
         (["runs/sweap"], "runs/sweap does not exist; use sweeps"),
         (["runs/sweeps"], "runs/sweeps is no run folder and holds none"),
+        (["runs/broken", "runs/../broken"], "{runs}/broken and {runs}/../broken have one name; name one of them"),
         (["runs/broken"], "{runs}/broken/config.yaml is not YAML; the run's command writes it anew"),
     ],
 )
@@ -143,5 +148,6 @@ def test_the_command_refuses_in_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs" / "sweeps").mkdir(parents=True)
+    begin_run(tmp_path / "broken", seed=3)
     (begin_run(tmp_path / "runs" / "broken", seed=3) / "config.yaml").write_text("seed: [3")
     assert message.format(runs=tmp_path / "runs") in refused(main, arguments)

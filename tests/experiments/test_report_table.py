@@ -102,9 +102,15 @@ def test_an_empty_cell_says_why(maker: SweepMaker) -> None:
 
 def test_axes_left_open_are_averaged_and_said_so(maker: SweepMaker) -> None:
     for seed in (0, 1):
-        maker.run({"rl": {"easy": wins(12)}}, seed, algo="ppo", task="easy")
+        maker.run({"base": {"easy": BASE}, "rl": {"easy": wins(12)}}, seed, algo="ppo", task="easy")
         maker.run({"rl": {"hard": wins(4)}}, seed, algo="ppo", task="hard")
-    found = cells(maker.subject({"all": {}}, COLUMNS))["ppo"].estimate
+    big = maker.run({"base": {"easy": wins(20)}, "rl": {"easy": wins(12)}}, 0, algo="grpo", task="easy") / "result.json"
+    big.write_text(big.read_text().replace('"checkpoint": "base"', '"checkpoint": "big"'))
+    maker.run({"rl": {"hard": wins(12)}}, 1, algo="grpo", task="hard")
+    found = {name: cell.estimate for name, cell in cells(maker.subject({"all": {}}, COLUMNS)).items()}
+    assert found["grpo"].seeds == "no seed in all settings"
+    assert (found["base"].interval.mean, found["base"].notes) == (pytest.approx(0.6), ("mean of 2 settings",))
+    found = found["ppo"]
     assert found.interval.mean == pytest.approx(0.4)
     assert (found.interval.low < 0.35, found.interval.high > 0.45) == (True, True)
     assert (found.games, found.notes) == (40, ("mean of 2 settings",))
@@ -113,18 +119,20 @@ def test_axes_left_open_are_averaged_and_said_so(maker: SweepMaker) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "why"),
-    [("gone", "episodes are missing"), ("other", "episodes are missing"), ("fewer", "different games")],
+    [(word, "episodes are missing") for word in ("gone", "other", "cut")] + [("fewer", "different games")],
 )
 def test_without_the_episodes_a_cell_is_empty(maker: SweepMaker, damage: str, why: str) -> None:
     maker.run({"rl": wins(10)}, 0, algo="ppo")
     path = maker.run({"rl": wins(12)[: 10 if damage == "fewer" else 20]}, 1, algo="ppo") / "evaluation" / "rl.jsonl"
     if damage == "gone":
         path.unlink()
+    elif damage == "cut":
+        path.write_bytes(path.read_bytes()[:-20])
     elif damage == "other":  # episodes that do not add up to what result.json says
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         path.write_text("".join(json.dumps({**line, "outcome": "won"}) + "\n" for line in lines))
-    found = cells(maker.subject(ROWS, COLUMNS))["ppo"]
-    assert found.estimate is None and why in found.why
+    found = cells(subject := maker.subject(ROWS, COLUMNS))["ppo"]
+    assert found.estimate is None and why in found.why and why in html(subject, maker.output)
 
 
 def test_a_mixtures_evaluation_set_is_cut_into_its_tasks(tmp_path: Path) -> None:
@@ -172,6 +180,7 @@ def test_a_sweep_that_has_not_run(name: str, tmp_path: Path) -> None:
         assert [row[0].row for row in found["table"] if row[0].row not in text] == []
     of_tests = "swe" in (table := str(load(name).published)) or table == "released_recipes"
     assert ("mean shares of tests that pass" in text) == of_tests, "said of the paper's scale, the last one"
+    assert ("Its figures in swegym" in text) == (table == "released_recipes"), "its other rows are shares of games"
 
 
 # ---- the published figures, read off the paper's tables

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -146,9 +146,10 @@ def test_of_a_run_folder_it_says_where(tmp_path: Path, capsys: pytest.CaptureFix
     rl.root.mkdir()
     rl.metrics.write_text('{"step": 3, "actor/grad_norm": null}\n')
     episode = Episode("doors/1", 3, "train", "", [], [1], [turn(True, 2), turn(False, 3)], Outcome.LOST)
+    episode = replace(episode, trains_thoughts=False, turns=[replace(one, thought_tokens=1) for one in episode.turns])
     write_episodes(rl.step_episodes(3), [episode, episode])
     for worst, seen in ((-3.0, "perhaps the largest advantage, 3"), (math.nan, "an advantage that is not finite")):
-        write_credit(rl.credit / "000003.jsonl", [None, Credit([0.1, None, 0.2, worst, 0.1], [0.0] * 5)])
+        write_credit(rl.credit / "000003.jsonl", [None, Credit([None, worst, 0.1], [0.0] * 3)])
         assert main([str(tmp_path)]) == 1
         assert f"where:        {seen}: turn 2, token 2 of episode 2 (doors/1)" in capsys.readouterr().out
     our_file(rl.metrics)  # no file tells where the policy moved

@@ -17,9 +17,9 @@ from wandb_log import WandbRun
 from turngrid.config.base import ROOT
 from turngrid.records.provenance import Attempt
 from turngrid.records.run_folder import open_run
-from turngrid.records.tracking import Tensorboard
 from turngrid.tasks.run import Run
 from turngrid.tasks.stage_process import stage_variables, tracked
+from turngrid.verl_plugin.training.tracking import RunTracking
 
 # Logs steps FIRST..LAST and keeps those up to KEPT, then dies as by kill -9 unless it may finish.
 LOG = """
@@ -147,22 +147,22 @@ def test_it_carries_what_a_user_looks_for(offline: tuple[Path, WandbRun]) -> Non
 
 
 def test_the_stages_are_one_run_each_over_its_own_steps(config: DictConfig, tmp_path: Path) -> None:
-    """Three steps of SFT and two of RL are there already, logged under another tracker or swallowed
-    by a kill: RL's are sent. The evaluation, whose steps begin with 0, comes after them."""
+    """Three steps of SFT and three of RL are there already, logged under another tracker or
+    swallowed by a kill: RL's are sent. RL (with a validation) and evaluation begin with step 0."""
     with open_run(config, tmp_path) as run:
-        for stage, steps in (("sft", 3), ("rl", 2)):
+        for stage, steps in (("sft", range(1, 4)), ("rl", range(3))):
             path = run / stage / "metrics.jsonl"
             path.parent.mkdir()
-            path.write_text("".join(f'{{"step": {step}, "timing/step": {step}.0}}\n' for step in range(1, steps + 1)))
+            path.write_text("".join(f'{{"step": {step}, "timing/step": {step}.0}}\n' for step in steps))
         config.tracking.name = "wandb_offline"
         log(config, run, (3, 3), kept=3)
         log(config, run, (0, 1), kept=1, stage="evaluation")
         found = WandbRun(run)
-    assert [line["_step"] for line in found.history] == [4, 5, 6, 7, 8]
-    assert [line["step"] for line in found.stage("rl")] == [1, 2, 3]
+    assert [line["_step"] for line in found.history] == [4, 5, 6, 7, 8, 9]
+    assert [line["step"] for line in found.stage("rl")] == [0, 1, 2, 3]
     assert [line["step"] for line in found.stage("evaluation")] == [0, 1]
     assert found.stage("sft") == []  # another tracker had it
-    assert [line["timing/step"] for line in found.stage("rl")[:2]] == [1.0, 2.0]
+    assert [line["timing/step"] for line in found.stage("rl")[:3]] == [0.0, 1.0, 2.0]
     assert found.axes["success/train"] == "evaluation/step" and found.axes["timing/step"] == "rl/step"
 
 
@@ -189,11 +189,13 @@ def test_tensorboard_shows_each_step_once(config: DictConfig, tmp_path: Path) ->
     config.trainer.logger = ["tensorboard"]
     with open_run(config, tmp_path) as run:
         stage = tracked(Run(config, run), "rl")
+        log = run / "rl" / "metrics.jsonl"
         for first, last in ((1, 4), (3, 5)):
-            tracker = Tensorboard(stage, [{"step": step} for step in range(1, first)])
-            for step in range(first, last + 1):
-                tracker.log(step, {"attempt": first})
+            tracker = RunTracking("", "", [], {"run": {"metrics": str(log), "tracking": asdict(stage)}})
+            for step in range(first - (first > 1), last + 1):  # validated again at the step of its checkpoint
+                tracker.log({"success/attempt": first}, step)
+            log.write_text("".join(log.read_text().splitlines(keepends=True)[:2]))
         events = EventAccumulator(str(run / "tensorboard" / "rl"))
     events.Reload()
-    shown = [(event.step, event.value) for event in events.Scalars("attempt")]
+    shown = [(event.step, event.value) for event in events.Scalars("success/attempt")]
     assert shown == [(1, 1), (2, 1), (3, 3), (4, 3), (5, 3)]

@@ -30,9 +30,13 @@ class RunTracking:
         self._verls = verls.Tracking(project_name, experiment_name, others, config)
         run = config["run"]
         self._file = Path(run["metrics"])
-        self.trackers = Trackers(StageRun(**run["tracking"]), read_lines(self._file))
+        logged = read_lines(self._file)
+        self._logged = {line["step"] for line in logged}
+        self.trackers = Trackers(StageRun(**run["tracking"]), logged)
 
     def log(self, data: Mapping[str, Any], step: int, backend: str | None = None) -> None:
+        if step in self._logged:  # validation before a run goes on: its step has a line
+            return
         named = in_families(data)
         append_metrics(self._file, step, named)
         self.trackers.log(step, named)
