@@ -62,8 +62,8 @@ class GameCache:
 
     def __init__(self, root: Path, environment: Environment) -> None:
         self._environment = environment
-        self._games = root / "games" / environment.name
-        self._building = root / "building"
+        self._games = root.absolute() / "games" / environment.name
+        self._building = root.absolute() / "building"
 
     def get(self, params: Params, seed: int) -> Made | str | None:
         """Return a seed's game, or the reason why there is none; None if it was not made yet.
