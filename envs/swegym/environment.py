@@ -112,5 +112,5 @@ def _checked_with(settings: SweGymSettings) -> str:
     folder = Path(settings.mirror_dir).expanduser() if settings.mirror_dir else None
     paths = [*folder.glob("*"), *folder.glob("*/*")] if folder else []
     clones = sorted(f"{path.parent.name}/{path.name}" for path in paths)
-    values = [settings.provider, settings.container_image, settings.python, settings.tests_deadline_s, clones]
-    return facts_hash(values)[:16]
+    limits = [settings.tests_deadline_s, settings.memory_mib, settings.sandbox]
+    return facts_hash([settings.provider, settings.container_image, settings.python, *limits, clones])[:16]
