@@ -14,7 +14,7 @@ from turngrid.envs.repair.commands import FORM, FUNCTIONS
 from turngrid.envs.repair.environment import RepairEnvironment, RepairSettings
 from turngrid.envs.repair.games import accept
 from turngrid.envs.repair.instance import Instance
-from turngrid.envs.repair.providers import ContainerImage, GitMirror, InlineFiles, RepoProvider
+from turngrid.envs.repair.providers import ContainerImage, GitMirror, InlineFiles, RepoProvider, check_engine
 from turngrid.envs.types import TaskError
 
 # First and last number of lines of a patch, and of tests (tables 2 and 6 of arXiv 2510.01132).
@@ -98,7 +98,9 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
 
     def check_settings(self) -> None:
         settings = self.settings
-        if settings.provider != "container":
+        if settings.provider == "container":
+            check_engine()
+        else:
             super().check_settings()
         if settings.provider == "git" and not settings.mirror_dir:
             raise TaskError("env.provider=git needs env.mirror_dir, the folder of the local clones")
