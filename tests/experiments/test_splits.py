@@ -34,7 +34,7 @@ def test_no_other_split_has_a_game_of_any_evaluation_set(counting: list[str], tm
     (file,) = (tmp_path / "tasks" / "evaluation_sets").iterdir()
     assert [int(task.fingerprint) for task in read_tasks(file)] == [11, 12, 13, 14, 15]
     games = Path(run.for_process().env.cache_dir)
-    assert games == Path(read_tasks(file)[0].game_file).parents[4] == tmp_path / "cache", "no stage works in this folder"
+    assert games == Path(read_tasks(file)[0].game_file).parents[4] == tmp_path / "cache", "stages work elsewhere"
     assert kinds["demonstrations"] == [6, 7, 8, 9]
     assert kinds["train"] == [10, 16, 17, 18, 19, 20, 21, 22]
 
