@@ -50,6 +50,11 @@ class PromptStyle:
         listed = [function.described for function in self.functions]
         return self.action_form or "\n".join([f"Answer with calls in JSON as {CALL_FORM}, one a line.", *listed])
 
+    @property
+    def names_one_action(self) -> bool:
+        """Whether answers are told to have one action, though calls are understood as well."""
+        return bool(self.action_form and self.functions)
+
 
 @dataclass(frozen=True)
 class GameRecord:

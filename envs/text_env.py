@@ -181,7 +181,7 @@ class TextEnv(abc.ABC):
         flags = raw.won, raw.lost, raw.terminated, raw.truncated, raw.valid
         won, lost, ended, cut, valid = map(bool, flags)  # games of other packages return numpy's
         over = won or lost or ended
-        self.__open = not (over or cut)
+        self.__open = not over  # an episode that the game cut off may still be graded
         seen = _printable(raw.observation)
         return StepResult(seen, delta, won, lost and not won, over, cut, valid, raw.info, scores=raw.scores)
 

@@ -278,15 +278,16 @@ class _Run:
     def _turn(self, reply: Reply, seen: Observation, role: str) -> Turn:
         """Return the record of the policy's answer."""
         form, functions, stream = self.spec.form, self.spec.style.functions, self.stream
+        apart = self.spec.style.names_one_action
         if self.roles and not self.roles[role].acts:
-            form = PLAIN_FORM
+            form, apart = PLAIN_FORM, False
         goal = self.episode.goal
         answer = form.demonstrate(goal, form.packed(reply.plan), functions) if reply.plan else reply.text
         ids = reply.ids
         if stream:
             ids = ids or stream.encode_action(answer)
             stream.add_sampled(ids)
-        fields = {**meaning(form, answer, functions, ids, stream), **reply.as_sampled}
+        fields = {**meaning(form, answer, functions, ids, stream, apart), **reply.as_sampled}
         fields |= {"attempt": len(self.episode.plays), "role": role}
         passage = self.view.retrieved
         fields |= {"retrieved": passage.text, "retrieved_tokens": passage.tokens * self.view.fresh}

@@ -218,7 +218,7 @@ def _demonstrated(spec: EpisodeSpec, goal: str) -> list[str]:
 
 def _replayed(spec: EpisodeSpec, answer: str, seen: Observation) -> Turn:
     """Return the record of a replayed answer, before the environment's reply."""
-    meant = meaning(spec.form, answer, spec.style.functions)
+    meant = meaning(spec.form, answer, spec.style.functions, apart=spec.style.names_one_action)
     return Turn(seen.text, sampled=False, admissible=listed(spec.form, seen), results=list(seen.results), **meant)
 
 

@@ -1,7 +1,8 @@
 """Demonstrations from a run's wins: rejection sampling over its training episodes.
 
-Test games are never used. Accepted episodes are ranked within each game (fewest invalid actions,
-fewest turns, latest step). Every game gives one demonstration before any game gives a second.
+Games that this run tests or validates on are never used. Accepted episodes are ranked within each
+game (fewest invalid actions, fewest turns, latest step). Every game gives one demonstration before
+any game gives a second.
 """
 
 import json
@@ -22,6 +23,7 @@ from turngrid.rollouts.prompt_forms.registry import PLAIN, changed_text
 from turngrid.rollouts.store import read_episodes
 from turngrid.rollouts.window import summed_up
 from turngrid.tasks.run import Run
+from turngrid.tasks.splits import fingerprints
 
 
 class DemosError(Refusal):
@@ -35,11 +37,14 @@ class Standards:
     per_game: int  # demonstrations of one game
     max_invalid: int
     max_turns: int
+    held_out: frozenset[str] = frozenset()  # keys of games
 
     def objection(self, episode: Episode) -> str:
         """Return why an episode is rejected, or ""."""
         if not episode.won:
             return "not won"
+        if episode.task in self.held_out:
+            return "a game that this run tests"
         if not episode.whole:
             return "not played from the game's start without help"
         if sum(not turn.valid for turn in episode.turns) > self.max_invalid:
@@ -51,7 +56,8 @@ def source(run: Run) -> Path:
     """Return the run whose wins are used.
 
     Raises:
-        DemosError: ``demos.run`` is unset, has no training episode, or used other prompts.
+        DemosError: ``demos.run`` is unset, has no training episode, or used another environment or
+            other prompts.
     """
     if not run.demos.run:
         raise DemosError("demos.source=episodes needs demos.run=RUN_FOLDER, the run whose wins are used")
@@ -59,6 +65,8 @@ def source(run: Run) -> Path:
     if not any(RlFolder(folder).episodes.glob("*.jsonl")):
         raise DemosError(f"demos.run={folder} has no training episodes (rl/episodes/*.jsonl)")
     theirs = Run.read(folder, "rl/config.yaml").config
+    if theirs.env.name != run.env.name:
+        raise DemosError(f"demos.run={folder} was played in env={theirs.env.name}; use that here too, or another run")
     prompt = OmegaConf.select(theirs, "prompt")
     if (form := summed_up(theirs.get(FORM))) != summed_up(run.config.get(FORM)):
         raise DemosError(f"demos.run={folder} used rollout_form={form or 'linear'}; choose it here too")
@@ -95,7 +103,9 @@ def _rank(episode: Episode) -> tuple[int, int, int, int]:
 def draw(run: Run, wanted: int) -> list[Episode]:
     """Return ``wanted`` demonstrations of ``demos.run``; raise DemosError if it has fewer."""
     folder, demos = source(run), run.demos
-    rules = Standards(demos.per_game, demos.max_invalid, demos.max_turns or run.max_turns)
+    tested = set(fingerprints(run.folder, "test", "validation", "evaluation_sets/*").values())
+    held_out = frozenset(key for key, same in fingerprints(folder, "train").items() if same in tested)
+    rules = Standards(demos.per_game, demos.max_invalid, demos.max_turns or run.max_turns, held_out)
     files = sorted(RlFolder(folder).episodes.glob("*.jsonl"))
     episodes = (episode for path in files for episode in read_episodes(path))
     chosen, left_out = select(episodes, wanted, rules)

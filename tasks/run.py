@@ -31,6 +31,8 @@ from turngrid.tasks.schema import Budget, Cluster, Curriculum, Demos, Env, Eval,
 
 # Keys of the run's env node that hold in any environment.
 SHARED = ("workers", "step_deadline_s", "max_action_tokens", "cache_dir")
+# Keys of an env node that may name a file or folder.
+PATHS = ("cache_dir", "data_dir", "corpus", "mirror_dir", "instances", "test_instances", "python")
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,8 +231,15 @@ class Run:
         return {"name": name, **{key: node[key] for key in SHARED}, **shipped("env", name)}
 
     def for_process(self, **node: Any) -> DictConfig:
-        """Return a resolved copy of the config for another process, with the node ``run``."""
-        return self._with(run={"folder": str(self.folder), **node})
+        """Return a resolved copy of the config for another process, with the node ``run``.
+
+        Relative ``PATHS`` of ``env`` become absolute: the process works in the run's folder.
+        """
+        config = self._with(run={"folder": str(self.folder), **node})
+        for key in PATHS:
+            if (value := config.env.get(key)) and (path := Path(str(value)).expanduser()).exists():
+                config.env[key] = str(path.absolute())
+        return config
 
     def _with(self, **nodes: Any) -> DictConfig:
         settings: Any = OmegaConf.to_container(self.config, resolve=True)

@@ -181,6 +181,12 @@ def read_tasks(path: Path) -> Sequence[TaskRef]:
     return [TaskRef.from_dict(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+def fingerprints(folder: Path, *splits: str) -> dict[str, str]:
+    """Return fingerprints by the games' keys in a run's lists, such as ``evaluation_sets/*``."""
+    files = (file for split in splits for file in (folder / "tasks").glob(f"{split}.jsonl"))
+    return {game.key: game.fingerprint for file in files for game in read_tasks(file)}
+
+
 def validates(run: Run) -> bool:
     """Return whether validation runs between training steps (``trainer.test_freq``)."""
     return bool(run.config.trainer.test_freq > 0 or run.config.trainer.val_before_train)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from omegaconf import OmegaConf
 
+from turngrid.envs.games.cache import cache_root
 from turngrid.envs.utils import stacks
 from turngrid.records.process.child import VLLM_ON_CPU, run_child
 from turngrid.records.provenance import ATTEMPTS, last_attempt, read_attempts
@@ -45,6 +46,7 @@ def stage_variables(run: Run) -> dict[str, str]:
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_worker_niceness": "0",  # Ray's default niceness of 15 yields to any other process
         "TRACKIO_DIR": os.environ.get("TRACKIO_DIR") or str(folder.parent / "trackio"),  # one dashboard over all runs
+        "TURNGRID_CACHE": str(cache_root()),  # absolute, since a stage works in the run's folder
         "TURNGRID_SEED": str(config.seed),
         stacks.FOLDER: str(folder / "logs" / "stacks"),
     }

@@ -5,6 +5,7 @@ Files of alfworld 0.4 (json_2.1.2) are used unchanged. Older ones (json_2.1.1) h
 alfworld, and keep their task's words.
 """
 
+import functools
 import hashlib
 import itertools
 import os
@@ -34,10 +35,11 @@ class Games:
     root: Path
     paths: tuple[str, ...]
 
-    @property
+    @functools.cached_property
     def listing(self) -> str:
-        """Hash of the paths, which is part of the cache key."""
-        return hashlib.sha256("\n".join(self.paths).encode()).hexdigest()
+        """Hash of the paths and sizes, part of the cache key: a repaired file is another one."""
+        sized = (f"{path} {(self.root / path).lstat().st_size}" for path in self.paths)
+        return hashlib.sha256("\n".join(sized).encode()).hexdigest()
 
     def file(self, seed: int) -> Path:
         return self.root / self.paths[seed - 1]

@@ -50,16 +50,22 @@ class Services:
         The caller has checked that it is one of the game's functions.
 
         Raises:
-            InvalidAction: a number is too large, or there are too many copies.
+            InvalidAction: as ``check``.
         """
-        _check_numbers(call.arguments)
+        self.check([call])
         self._copies += call.name == "cp"
-        if call.name == "cp" and self._copies > _COPIES:
-            raise InvalidAction(f"cp: an episode may have {_COPIES} copies.")
         try:
             return _shown(self._method(call.name)(**copy.deepcopy(dict(call.arguments))))
         except Exception as error:  # noqa: BLE001 - as bfcl-eval: the agent reads it
             return f"Error during execution: {error}"
+
+    def check(self, calls: Sequence[Call]) -> None:
+        """Raise InvalidAction if a number is too large, or there are too many copies."""
+        for call in calls:
+            _check_numbers(call.arguments)
+        copies = sum(call.name == "cp" for call in calls)
+        if copies and self._copies + copies > _COPIES:
+            raise InvalidAction(f"cp: an episode may have {_COPIES} copies.")
 
     def named(self, written: Written) -> Call:
         """Return a call with all its arguments by name.
@@ -202,6 +208,7 @@ class BfclEnv(TextEnv):
         calls = [self._services.named(call) for call in written]
         for call in calls:
             called(self.functions, call)
+        self._services.check(calls)
         texts = []
         for call in calls:
             step = self.call_game(call)

@@ -15,6 +15,7 @@ from filelock import FileLock
 
 from turngrid.envs.environment import Environment, GameRecord, Params
 from turngrid.envs.types import TaskError
+from turngrid.envs.utils.files import remove_folder
 
 _ENTRY = "entry.json"
 _ABANDONED_AFTER_S = 3600.0
@@ -62,18 +63,23 @@ class GameCache:
 
     def __init__(self, root: Path, environment: Environment) -> None:
         self._environment = environment
-        self._games = root / "games" / environment.name
-        self._building = root / "building"
+        self._games = root.absolute() / "games" / environment.name
+        self._building = root.absolute() / "building"
 
     def get(self, params: Params, seed: int) -> Made | str | None:
         """Return a seed's game, or the reason why there is none; None if it was not made yet.
 
-        The game file is not read. ``TextEnv`` refuses one that changed, and names it.
+        The game file is not read. ``TextEnv`` refuses one that changed, and names it. An entry that
+        a crash of the machine cut short is removed.
         """
         entry = self._folder(params, seed) / _ENTRY
         if not entry.is_file():
             return None
-        data = json.loads(entry.read_text())
+        try:
+            data = json.loads(entry.read_text())
+        except ValueError:
+            remove_folder(entry.parent)
+            return None
         if "rejected" in data:
             return str(data["rejected"])
         known = data["record"]

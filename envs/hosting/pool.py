@@ -18,7 +18,9 @@ import msgspec
 
 from turngrid.envs import registry
 from turngrid.envs.extensions import shipped
+from turngrid.envs.functions import action_of
 from turngrid.envs.hosting.process import Message, WorkerLost, WorkerProcess
+from turngrid.envs.text_env import MAX_CALLS
 from turngrid.envs.types import Action, EnvError, GameStuck, Observation, StepResult, TaskRef
 
 _RESET_DEADLINE_S = 60.0
@@ -29,8 +31,8 @@ class EnvPool:
 
     Args:
         workers: number of processes that share the sessions.
-        step_deadline_s: seconds after which a step counts as hung, counted from its start on the
-            worker.
+        step_deadline_s: seconds after which a step, or a call of one, counts as hung, counted from
+            its start on the worker.
         settings: the environment's settings, or all of a config's ``env`` node.
         legal: fill this field of each observation.
     """
@@ -152,7 +154,7 @@ class Session:
         if not self._opening:
             raise EnvError("no episode is open: reset first")
         text = str(action).encode("utf-8", "replace").decode()  # half a surrogate pair is no JSON
-        reply = await self._play({"op": "step", "action": text}, self._step_deadline_s)
+        reply = await self._play({"op": "step", "action": text}, self._deadline_s(text))
         self._actions.append(text)
         self._seen = reply["observation"]["text"]
         return msgspec.convert(reply, StepResult)
@@ -202,12 +204,16 @@ class Session:
         if self._opening:
             text = (await self._ask(worker, self._opening, self._reset_deadline_s))["text"]
             for action in self._actions:
-                reply = await self._ask(worker, {"op": "step", "action": action}, self._step_deadline_s)
+                reply = await self._ask(worker, {"op": "step", "action": action}, self._deadline_s(action))
                 text = reply["observation"]["text"]
             if text != self._seen:
                 raise EnvError("the game took another course when it was played again on a new worker")
         self._on = worker
         return worker
+
+    def _deadline_s(self, action: str) -> float:
+        """Return the seconds for an action, each of whose calls may take as long as a step."""
+        return self._step_deadline_s * min(MAX_CALLS, len(action_of(action).calls) or 1)
 
     async def _ask(self, worker: WorkerProcess, message: Message, deadline_s: float) -> Message:
         return await worker.request({**message, "session": self._number}, deadline_s)

@@ -7,7 +7,7 @@ import abc
 import functools
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from turngrid.envs.repair import bugs
 from turngrid.envs.repair.bugs import SUITES, TESTS
 from turngrid.envs.repair.commands import FORM, FUNCTIONS
 from turngrid.envs.repair.env import RepairEnv, Setup
-from turngrid.envs.repair.games import listed, make
+from turngrid.envs.repair.games import LIMITS, listed, make
 from turngrid.envs.repair.grading import Options
 from turngrid.envs.repair.instance import Instance
 from turngrid.envs.repair.providers import InlineFiles, RepoProvider
@@ -25,7 +25,7 @@ from turngrid.envs.sandbox import sandbox
 from turngrid.envs.sandbox.sandbox import MODES
 from turngrid.envs.sandbox.types import Limits, SandboxError
 from turngrid.envs.text_env import TextEnv
-from turngrid.envs.types import TaskError
+from turngrid.envs.types import TaskError, TaskRef
 
 _LEVELS = ("easy", "medium", "hard")
 _TURNS = {"easy": 12, "medium": 16, "hard": 24}
@@ -139,6 +139,11 @@ class RepoRepair(RepairEnvironment):
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         return make(params, seed, folder, self.setup())
+
+    def _wins(self, task: TaskRef) -> bool:
+        """Play with the limits of the making: the run's do not change which games there are."""
+        limits = {"tests_deadline_s": LIMITS.wall_s, "memory_mib": LIMITS.memory_mib}
+        return Environment._wins(type(self)(replace(self.settings, **limits)), task)
 
     def cpu_s(self, deadline_s: float) -> float:
         return min(deadline_s, _CPU_S)

@@ -16,7 +16,7 @@ from turngrid.envs.repair.instance import Instance
 from turngrid.envs.sandbox import sandbox
 from turngrid.envs.sandbox.types import Level, Limits
 from turngrid.envs.sandbox.watch import watched
-from turngrid.envs.types import EnvError
+from turngrid.envs.types import EnvError, TaskError
 
 ENGINES = ("docker", "podman")
 # In the published images: the repository, and the interpreter that has its packages.
@@ -156,6 +156,14 @@ def engine() -> str:
         if subprocess.run([name, "info"], capture_output=True, timeout=60, check=False).returncode == 0:
             return name
     raise ProviderError("env.provider=container needs docker or podman, with a service that answers")
+
+
+def check_engine() -> None:
+    """Raise TaskError if no engine answers."""
+    try:
+        engine()
+    except ProviderError as error:
+        raise TaskError(str(error)) from error
 
 
 def _engine(*arguments: str) -> bytes:

@@ -108,7 +108,14 @@ class Search(Environment):
         return {**params, "names": share, "wording": "new" if new else "usual"}
 
     def seeds(self, params: Params, split: str) -> Sequence[int] | None:
-        return [row.seed for row in self.files(params["set"]).of_split(split)] if "set" in params else None
+        """List a set's questions, and index their collection: a game's reset has a deadline."""
+        if "set" not in params:
+            return None
+        if self.settings.corpus:
+            from turngrid.envs.search.retrieval import indexed
+
+            indexed(Path(self.settings.corpus).expanduser())
+        return [row.seed for row in self.files(params["set"]).of_split(split)]
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         if "set" in params:

@@ -190,6 +190,8 @@ class QuestionFiles:
         row = next((row for row in questions if row.seed == seed), None)
         if row is None or row.fields is None:
             raise Rejected(row.problem if row else "the question is no longer in the file")
+        if self.paragraphs and not row.fields["paragraphs"]:
+            raise Rejected("the question brings no paragraphs to search in")
         facts = row.fields["facts"]
         if not self.paragraphs:
             facts = [[title, ""] for title in dict.fromkeys(title for title, _ in facts)]

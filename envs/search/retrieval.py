@@ -110,7 +110,7 @@ class Corpus:
 
     def __init__(self, path: Path) -> None:
         """Load the index, which the first process that needs it makes."""
-        folder = _indexed(path)
+        folder = indexed(path)
         self._index = Bm25.load(folder)
         self._offsets = np.load(folder / "offsets.npy", mmap_mode="r")
         self._file = path.open("rb")
@@ -126,7 +126,7 @@ class Corpus:
 corpus_of = functools.cache(Corpus)  # one a process
 
 
-def _indexed(path: Path) -> Path:
+def indexed(path: Path) -> Path:
     """Return the folder of a file's index; make it if it is not there."""
     state = path.stat()
     name = hashlib.sha256(f"{path.resolve()} {state.st_size} {state.st_mtime_ns}".encode()).hexdigest()[:16]

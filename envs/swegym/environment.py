@@ -14,7 +14,7 @@ from turngrid.envs.repair.commands import FORM, FUNCTIONS
 from turngrid.envs.repair.environment import RepairEnvironment, RepairSettings
 from turngrid.envs.repair.games import accept
 from turngrid.envs.repair.instance import Instance
-from turngrid.envs.repair.providers import ContainerImage, GitMirror, InlineFiles, RepoProvider
+from turngrid.envs.repair.providers import ContainerImage, GitMirror, InlineFiles, RepoProvider, check_engine
 from turngrid.envs.types import TaskError
 
 # First and last number of lines of a patch, and of tests (tables 2 and 6 of arXiv 2510.01132).
@@ -98,7 +98,9 @@ class SweGym(DataSetEnvironment, RepairEnvironment):
 
     def check_settings(self) -> None:
         settings = self.settings
-        if settings.provider != "container":
+        if settings.provider == "container":
+            check_engine()
+        else:
             super().check_settings()
         if settings.provider == "git" and not settings.mirror_dir:
             raise TaskError("env.provider=git needs env.mirror_dir, the folder of the local clones")
@@ -112,5 +114,5 @@ def _checked_with(settings: SweGymSettings) -> str:
     folder = Path(settings.mirror_dir).expanduser() if settings.mirror_dir else None
     paths = [*folder.glob("*"), *folder.glob("*/*")] if folder else []
     clones = sorted(f"{path.parent.name}/{path.name}" for path in paths)
-    values = [settings.provider, settings.container_image, settings.python, settings.tests_deadline_s, clones]
-    return facts_hash(values)[:16]
+    limits = [settings.tests_deadline_s, settings.memory_mib, settings.sandbox]
+    return facts_hash([settings.provider, settings.container_image, settings.python, *limits, clones])[:16]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from turngrid.envs.environment import PromptStyle
-from turngrid.envs.functions import Function
+from turngrid.envs.functions import Function, action_of
 from turngrid.envs.text_env import MAX_CALLS, NOT_ALLOWED
 from turngrid.envs.types import Observation, StepResult
 from turngrid.envs.utils.printable import shortened
@@ -143,11 +143,17 @@ class PromptForm:
         """Parse an answer. Returns the raw action; the environment cleans it."""
         raise NotImplementedError
 
-    def split(self, answer: Answer) -> Answer:
-        """Split the action of an answer into several; the first ``max_actions`` may run."""
-        if self.actions_a_turn == 1:
+    def split(self, answer: Answer, apart: bool = False) -> Answer:
+        """Split the action of an answer into several; the first ``max_actions`` may run.
+
+        ``apart``: each call in JSON is an action of its own.
+        """
+        if self.calls:
             return answer
-        parts = tuple(part.strip() for part in answer.action.split(self.action_sep) if part.strip())
+        written = answer.action.split(self.action_sep) if self.max_actions > 1 else [answer.action]
+        parts = tuple(action for part in written for action in _actions(part.strip(), apart) if action)
+        if self.max_actions == 1 and len(parts) < 2:
+            return answer
         if (dropped := max(0, len(parts) - self.max_actions)) and self.too_many == UNPARSED_IF_TOO_MANY:
             return UNPARSED
         actions = parts[: self.max_actions]
@@ -219,6 +225,11 @@ class Plain(PromptForm):
         return action
 
 
+def _actions(written: str, apart: bool) -> list[str]:
+    calls = action_of(written).calls if apart else ()
+    return list(map(str, calls)) if len(calls) > 1 else [written]
+
+
 def listed(form: PromptForm, seen: Observation) -> list[str]:
     """Return the actions that a message lists."""
     return sorted(seen.legal) if form.admissible else []
@@ -255,9 +266,13 @@ def meaning(
     functions: Sequence[Function],
     ids: Sequence[int] = (),
     stream: TokenStream | None = None,
+    apart: bool = False,
 ) -> dict[str, Any]:
-    """Return the fields of a ``Turn`` for an answer and, if ids are kept, its ``ids``."""
-    answer = form.split(form.understand(text, functions))
+    """Return the fields of a ``Turn`` for an answer and, if ids are kept, its ``ids``.
+
+    ``apart``: as of ``PromptForm.split``.
+    """
+    answer = form.split(form.understand(text, functions), apart)
     thought_tokens = stream.tokens_of(ids, text[: answer.begins]) if stream and answer.begins else 0
     return {
         "action": answer.action,

@@ -14,11 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from turngrid.envs.environment import Environment, GameRecord, PromptStyle, Rejected
+from turngrid.envs.functions import CommandFunction
 from turngrid.envs.text_env import RawStep, TextEnv
 from turngrid.envs.types import EnvError, Observation, TaskError, TaskRef
 
 CODES = (*range(0x20), *range(0x7F, 0xA0), 0x202E, 0x2066)
 NOISE = f"before {''.join(map(chr, CODES))} \x1b[2J\x1b]0;title\x07\x9b31m after"
+WAIT = CommandFunction("wait", "wait", pattern="wait")
 HALVES = "\ud800 \udfff"  # which no JSON can carry
 
 
@@ -53,7 +55,7 @@ class FragileEnv(TextEnv):
         more += (NOISE + HALVES) * command.startswith("noise")
         seen = Observation(text=f"{self.count} of {self.goal}{more}", goal=f"{self.task.goal}{more}")
         score, won = np.float64(self.count), np.bool_(self.count >= self.goal)
-        return RawStep(seen, score, won=won, info=info)
+        return RawStep(seen, score, won=won, truncated=command == "cut", info=info)
 
     def finish_game(self) -> RawStep:
         won = self.count >= self.goal - 1
@@ -63,7 +65,7 @@ class FragileEnv(TextEnv):
 class Fragile(Environment):
     name = "fragile"
     rewards = ("sparse", "dense")
-    prompt = PromptStyle("You count.", 'Answer with a phrase such as "add one".')
+    prompt = PromptStyle("You count.", 'Answer with a phrase such as "add one".', (WAIT,))
     version = "1"
     turns = 10
     Env = FragileEnv

@@ -90,6 +90,8 @@ def test_the_listing_is_sorted_and_types_come_in_turn_or_are_filtered(data, game
     assert [official.type_of(listed.file(seed)) for seed in seeds(data)][:6] == list(TYPES)
     kinds = {official.type_of(listed.file(seed)) for seed in seeds(data, task_types=[TYPES[2], TYPES[4]])}
     assert kinds == {TYPES[2], TYPES[4]}
+    before = listed.listing, listed.file(1).write_text("cut short")
+    assert official.games(source, "train").listing != before[0], "a game that was rejected is tried again"
 
 
 def test_each_split_has_its_folder(data):

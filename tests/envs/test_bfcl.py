@@ -163,6 +163,7 @@ def test_copies_cannot_double_the_files_without_end(tmp_path: Path) -> None:
     assert env.step("mkdir('a')").valid
     pairs = [env.step(f"cp('a', 'b{n}')\nmv('b{n}', 'a')") for n in range(11)]
     assert [pair.valid for pair in pairs] == [True] * 10 + [False]
+    assert not env.step("mkdir('none')\ncp('a', 'c')").valid and "none" not in env.step("ls()").observation.text
     assert len(env.step("find()").observation.text) < 100_000
 
 

@@ -53,12 +53,14 @@ def test_the_first_accepted_seeds_are_listed_whatever_the_workers(fragile, tmp_p
 
 
 def test_what_is_in_the_cache_is_taken_as_it_is_and_leftovers_are_swept(fragile, tmp_path, monkeypatch):
-    """New times, same content: nothing is made again."""
+    """New times, same content: nothing is made again but an entry that was cut short."""
     listed = fragile.tasks("fast", "test", 3, progress=False)
     os.utime(listed[0].game_file, (1, 1))
     old = tmp_path / "cache with space" / "building" / "abandoned"
     old.mkdir(parents=True)
     os.utime(old, (1, 1))
+    os.truncate(Path(listed[1].game_file).with_name("entry.json"), 0)
+    assert fragile.tasks("fast", "test", 3, progress=False) == listed
     monkeypatch.setattr(subprocess, "Popen", None)
     again = Catalogue(registry.make_environment("fragile:Fragile"), tmp_path / "cache with space")
     assert again.tasks("fast", "test", 3, progress=False) == listed

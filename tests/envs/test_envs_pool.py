@@ -49,11 +49,13 @@ async def finish(session, steps=3):
 
 
 async def test_a_game_that_hangs_is_an_error_for_its_policy_alone(counting):
-    """15 steps of 0.2 s on one worker, each allowed 2 s: waiting for the others is not counted."""
+    """15 steps of 0.2 s on one worker, each allowed 2 s: waiting for the others is not counted. Nor
+    are other calls of an answer."""
     async with EnvPool("fragile:Fragile", 1, 2.0) as pool:
         hung, other, *slow = await started(pool, *counting[:2], *[counting[0]] * 15)
         results = await asyncio.gather(*(s.step("wait") for s in slow))
         assert [result.score_delta for result in results] == [0] * 15  # all answered, none given up
+        assert (await slow[0].step('{"name": "wait"}' * 12)).valid
         await other.step("add one")
         stuck = asyncio.create_task(hung.step("sleep"))
         await asyncio.sleep(0)
@@ -195,14 +197,14 @@ async def test_no_worker_outlives_a_start_that_is_cancelled(monkeypatch, delay_s
 
 
 async def test_an_episode_that_is_cut_off_is_graded_also_by_a_new_worker(listed):
-    """Two of three turns will do."""
+    """Two of three turns will do. Here the game itself cuts it off."""
     task = listed.tasks("", "train", 1, progress=False)[0]
     async with EnvPool("fragile:Listed", 1, 20.0, settings={"numbers": [3]}) as pool:
         session = await pool.open()
         for turns in (1, 2):
             await session.reset(task, 0)
-            for _ in range(turns):
-                await session.step("add")
+            for action in [*["add"] * turns, "cut"]:
+                await session.step(action)
             os.kill(pool.pids[0], signal.SIGKILL)
             last = await session.finish()
             assert (last.won, last.terminated, last.info) == (turns == 2, True, {"count": turns})

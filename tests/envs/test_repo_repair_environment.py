@@ -58,13 +58,16 @@ def test_no_bug_belongs_to_two_splits(test_split, task):
         assert pools[one] == pools[other] if same else not pools[one] & pools[other]
 
 
-def test_repairs_of_one_line_are_listed_and_longer_ones_are_drawn():
+def test_repairs_of_one_line_are_listed_and_longer_ones_are_drawn(tmp_path):
+    """A run's limits change no game."""
     environment = registry.make_environment("repo_repair")
     params = environment.for_split(environment.parse_task("lines-easy"), "train")
     assert len(environment.seeds(params, "train")) == len(making.listed(params)) > 600
     assert {one.lines() for one in making.listed(params)} == {1, 2}
     assert len({one.library for one in making.listed(params)[:20]}) >= 5
     assert environment.seeds(environment.for_split(environment.parse_task("lines-hard"), "train"), "train") is None
+    narrow = registry.make_environment("repo_repair", {"tests_deadline_s": 0.01})
+    assert narrow.game_record(params, params["first"], tmp_path).expert_plan[-1] == "submit"
 
 
 def test_bugs_that_make_no_task(monkeypatch):

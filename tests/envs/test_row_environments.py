@@ -197,7 +197,7 @@ def test_without_an_engine_a_container_is_refused(tmp_path):
         pytest.skip(f"{engine()} answers here")
     source = write_rows(tmp_path / "i.jsonl", [row(files={})])
     with pytest.raises(TaskError, match="env.provider=container needs docker or podman"):
-        listing(tmp_path, {"instances": source, "provider": "container", "test_share": 0.0})
+        make_environment("swegym", {"instances": source, "provider": "container"}).parse_task("all")
 
 
 # ---- the environment of docs/env.md

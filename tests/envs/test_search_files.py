@@ -124,7 +124,9 @@ def games(environment, cache: Path, task: str, split: str) -> list[TaskRef]:
 
 def test_a_question_is_searched_in_its_paragraphs(tmp_path: Path) -> None:
     (tmp_path / "hotpotqa").mkdir()
-    (tmp_path / "hotpotqa/hotpot_dev_distractor_v1.json").write_text(json.dumps([HOTPOT, {"_id": "x"}]))
+    (tmp_path / "hotpotqa/hotpot_dev_distractor_v1.json").write_text(
+        json.dumps([HOTPOT, {"_id": "x"}, {**HOTPOT, "question": "Where?", "context": []}])
+    )
     environment = place(tmp_path)
     [task] = games(environment, tmp_path / "cache", "hotpotqa", "test")
     assert environment.max_turns("hotpotqa") == 5 and task.expert_plan == () and task.max_score == 3
@@ -166,6 +168,7 @@ def test_search_r1s_parquet_and_a_corpus(tmp_path: Path) -> None:
     corpus = lines(tmp_path / "corpus.jsonl", CORPUS)
     environment = place(tmp_path, corpus=str(corpus))
     [task] = games(environment, tmp_path / "cache", "nq_search", "test")
+    assert len(list((tmp_path / "cache/search").glob("*/offsets.npy"))) == 1, "before the first reset"
     env = environment.new_env()
     env.reset(task, 0)
     text = env.step("search orlen bridge").observation.text

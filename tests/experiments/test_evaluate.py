@@ -88,19 +88,26 @@ def test_other_games_or_other_rules_have_another_folder(call: Call, tmp_path: Pa
 
 
 def test_the_base_model_and_a_copy_of_it_play_alike(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Two names of one set of weights: the same tokens; and a second command plays nothing."""
-    words = ["base", str(ROOT / "assets" / "tiny"), "eval.games=3", f"output_dir={tmp_path / 'out'}"]
+    """Two names of one set of weights: the same tokens; and a second command plays nothing. It says
+    what the copy's run was trained on."""
+    words = ["base", str(tmp_path / "run" / "tiny"), "eval.games=3", f"output_dir={tmp_path / 'out'}"]
+    shutil.copytree(ROOT / "assets" / "tiny", words[1])
+    (tmp_path / "run" / "attempts.jsonl").touch()
     assert main(words) == 0
     (result,) = results(tmp_path)
-    assert [row["label"] for row in result["policies"]] == ["base tiny", "tiny"]
+    assert [row["label"] for row in result["policies"]] == ["base tiny", "run/tiny"]
     first, second = (tmp_path.glob(f"out/evaluations/*/evaluation/{row['name']}.jsonl") for row in result["policies"])
     assert small.without_clocks(next(first)) == small.without_clocks(next(second))
-    comparison = next(comparison for comparison in result["comparisons"] if comparison["after"] == "tiny")
+    comparison = next(comparison for comparison in result["comparisons"] if comparison["after"] == "run/tiny")
     assert (comparison["gained"], comparison["lost"], comparison["p"]) == (0, 0, 1.0)
     assert result["matrix"][0]["tokens_per_turn"] > 1
     assert "turngrid: base tiny computes in float32\n" in capfd.readouterr().err
+    (tasks,) = tmp_path.glob("out/evaluations/*/tasks")
+    shutil.copytree(tasks, tmp_path / "run" / "tasks")
+    (tmp_path / "run" / "tasks" / "test.jsonl").rename(tmp_path / "run" / "tasks" / "train.jsonl")
     assert main(words) == 0
-    assert "evaluation:" not in capfd.readouterr().err
+    told = capfd.readouterr().err
+    assert "evaluation:" not in told and "note: run/tiny was trained on 3 of the 3 games of w2-o3-q4" in told
 
 
 # ---- refused in one line, before anything is made

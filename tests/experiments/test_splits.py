@@ -17,9 +17,10 @@ COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.
 
 
 @pytest.fixture
-def counting(tmp_path: Path) -> list[str]:
+def counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Overrides for an environment of this folder."""
-    return [*COUNTING, f"env.cache_dir={tmp_path / 'cache'}", "env.workers=1"]
+    monkeypatch.chdir(tmp_path)
+    return [*COUNTING, "env.cache_dir=cache", "env.workers=1"]
 
 
 def test_no_other_split_has_a_game_of_any_evaluation_set(counting: list[str], tmp_path: Path) -> None:
@@ -32,6 +33,8 @@ def test_no_other_split_has_a_game_of_any_evaluation_set(counting: list[str], tm
     assert kinds["test"] == [1, 2, 3, 4, 5]
     (file,) = (tmp_path / "tasks" / "evaluation_sets").iterdir()
     assert [int(task.fingerprint) for task in read_tasks(file)] == [11, 12, 13, 14, 15]
+    games = Path(run.for_process().env.cache_dir)
+    assert games == Path(read_tasks(file)[0].game_file).parents[4] == tmp_path / "cache", "stages work elsewhere"
     assert kinds["demonstrations"] == [6, 7, 8, 9]
     assert kinds["train"] == [10, 16, 17, 18, 19, 20, 21, 22]
 

@@ -17,7 +17,7 @@ from turngrid.rewards.registry import reward
 from turngrid.rollouts.episode import Episode, Outcome
 from turngrid.rollouts.loop import EpisodeSpec
 from turngrid.rollouts.policy import ExpertPolicy, Policy
-from turngrid.rollouts.prompt_forms.form import PromptForm
+from turngrid.rollouts.prompt_forms.form import PromptForm, meaning
 from turngrid.rollouts.spec import Branch
 
 TEXTWORLD = make_environment("textworld")
@@ -68,6 +68,15 @@ def test_of_too_many_actions_the_first_run(play: Callable[..., Episode], plan: l
     assert after.observation.endswith("\n(the other actions did not run: an answer may have 2)") and after.valid
     episode = play([f"Action: {answer}"], form_of("react", max_actions=2, too_many="unparsed", require_thought=False))
     assert (episode.turns[0].action, episode.turns[0].parsed, episode.turns[0].score_delta) == ("", False, 0.0)
+
+
+def test_calls_are_actions_too_unless_they_are_the_only_ones() -> None:
+    search, bfcl = (make_environment(name).prompt.names_one_action for name in ("search", "bfcl"))
+    call, three = '{"name": "look", "arguments": {}}', '{"name": "look"}\n{"name": "look"} {"name": "look"}'
+    one, two = (meaning(form, three, (), apart=search) for form in (form_of("plain"), TWO))
+    assert (one["action"], one["actions"], one["dropped"]) == (call, [], 2)
+    assert (two["actions"], two["dropped"]) == ([call, call], 1)
+    assert meaning(TWO, three, (), apart=bfcl)["action"] == three
 
 
 def test_an_action_that_is_not_understood_stops_the_others(play: Callable[..., Episode], plan: list[str]) -> None:

@@ -11,13 +11,15 @@ from turngrid.config.base import ROOT
 from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
+from turngrid.envs.types import TaskRef
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.rollouts.stream import assistant, user
 from turngrid.tasks import demonstrations
-from turngrid.tasks.rejection import Standards, as_demonstrations, draw, same_tokens, select
+from turngrid.tasks.rejection import DemosError, Standards, as_demonstrations, draw, same_tokens, select
 from turngrid.tasks.run import Run
+from turngrid.tasks.splits import task_file, write_tasks
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.sft_rows import with_ids
 
@@ -32,7 +34,7 @@ def episode(game: int, words: str, *, won: bool = True, invalid: int = 0, step: 
     messages = [said for turn in turns for said in (user(turn.observation), assistant(turn.action))]
     outcome = Outcome.WON if won else Outcome.OUT_OF_TURNS
     return Episode(
-        f"doors/{game}", game, "train", "leave", messages, [1, 2, 3], turns, outcome, step=step, policy="model"
+        f"doors/leave/{game}", game, "train", "leave", messages, [1, 2, 3], turns, outcome, step=step, policy="model"
     )
 
 
@@ -77,7 +79,7 @@ def run(tmp_path: Path) -> Path:
     folder = tmp_path / "some run"
     write_episodes(folder / "rl" / "episodes" / "000001.jsonl", PLAYED[:4])
     write_episodes(folder / "rl" / "episodes" / "000002.jsonl", PLAYED[4:])
-    model = {"actor_rollout_ref": {"model": {"path": str(TINY)}}}
+    model = {"actor_rollout_ref": {"model": {"path": str(TINY)}}, "env": {"name": "textworld"}}
     OmegaConf.save(OmegaConf.create(model), folder / "rl" / "config.yaml")
     return folder
 
@@ -92,6 +94,8 @@ def test_a_run_that_holds_too_few_is_refused_with_the_reasons(run: Path) -> None
     with pytest.raises(ConfigError, match=r"gives 4 demonstrations of the 5 .*left out: .*1 not won") as caught:
         check(asked(run, "budget.units=90"))
     assert "\n" not in str(caught.value)
+    with pytest.raises(ConfigError, match="was played in env=textworld; use that here too"):
+        check(asked(run, "env=sokoban"))
     with pytest.raises(ConfigError, match="used rollout_form=linear"):
         check(asked(run, "rollout_form=summary"))
     assert check(asked(run)) == []
@@ -104,6 +108,11 @@ def test_the_stage_writes_records(run: Path, tmp_path: Path) -> None:
         (1, "open go", 3), (2, "look look open go", 1), (3, "a b c d e f g", 4), (4, "go", 5)
     ]  # fmt: skip
     assert {e.policy for e in written} == {"model of some run"}
+    for folder, split, seed in ((run, "train", 4), (tmp_path / "mine", "test", 9)):
+        ref = TaskRef("doors", "leave", {}, seed, split, "", "", "", (), "the same", 1.0)
+        write_tasks(task_file(folder, split), [ref])
+    with pytest.raises(DemosError, match="1 a game that this run tests"):
+        demonstrations.make_demonstrations(Run(asked(run), tmp_path / "mine"), str(TINY))
 
 
 def test_the_same_tokens_are_kept_as_they_were_sampled(run: Path) -> None:
