@@ -133,9 +133,9 @@ class Chosen:
         """Return the inputs from models that methods need (``declared.Method``)."""
         return self._declared("needs")
 
-    def asking(self) -> dict[str, Asks]:
-        """Return the methods with contexts by ``slot/name``."""
-        return {name: method.current for name, method in self._all.items() if hasattr(method.current, "contexts")}
+    def asking(self, step: int = 1) -> dict[str, Asks]:
+        """Return the methods with contexts by ``slot/name``, with the settings of ``step``."""
+        return {name: method.at(step) for name, method in self._all.items() if hasattr(method.current, "contexts")}
 
     def heads(self) -> int:
         """Return the number of the critic's heads."""

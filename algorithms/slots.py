@@ -37,8 +37,8 @@ values outside turns or actions are undefined.
     requires ``OWN_ROWS``.
 
 ``library=``: ``look_up(task, observation, step)`` returns the text for a turn, "" for none, and
-    changes nothing that is saved. ``task`` is the game's key; in evaluation, ``step`` is that of
-    the checkpoint. Texts are cut to ``tokens``. ``states()`` is optional, for
+    changes nothing that is saved. ``task`` is the game's key; in evaluation, ``step`` is the one
+    after the checkpoint's. Texts are cut to ``tokens``. ``states()`` is optional, for
     ``algo.state=cluster``: called for each group, it returns a function from an observation to a
     text that is the same for equal states of the group.
 

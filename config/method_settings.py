@@ -1,7 +1,7 @@
 """Types of the settings of methods (``credit``, ``algo``, ...), and verl's keys that they need."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -100,10 +100,10 @@ def fill_in(config: DictConfig) -> None:
         config.critic.enable = True  # verl by itself trains one only for ``gae``
     if "teacher" in needs:
         config.algorithm.use_kl_in_reward = True  # its log-probs are computed as those of a reference policy
-    # vLLM and verl's asynchronous client report no entropy; bypass_mode would skip the pass for it
-    server_reports = mode(config) == SYNC and config.actor_rollout_ref.rollout.name == "transformers"
-    if "log_probs" in needs or ("entropy" in needs and not server_reports):
-        config.algorithm.rollout_correction.bypass_mode = OFF
+    correction = config.algorithm.rollout_correction
+    typed = mode(config) == SYNC and not OmegaConf.is_interpolation(correction, "bypass_mode")
+    if own_pass(config, needs) and not (typed and correction.bypass_mode):  # that is refused
+        correction.bypass_mode = OFF
     if "entropy" in needs:
         config.actor_rollout_ref.actor.calculate_entropy |= bool(config.get("terms"))
     for name, method in chosen.of("filter", 1).items():
@@ -111,6 +111,15 @@ def fill_in(config: DictConfig) -> None:
             custom = dict(zip(("path", "name"), sampler, strict=True))
             OmegaConf.update(config, "trainer.v1.sampler.custom_sampler", custom)
             OmegaConf.update(config, "trainer.v1.sampler.sampler_kwargs", config.filter[name], force_add=True)
+
+
+def own_pass(config: DictConfig, needs: Collection[str]) -> bool:
+    """Return whether methods need the trainer's pass for old log-probs, whatever bypass_mode says.
+
+    vLLM and verl's asynchronous client report no entropy.
+    """
+    server_reports = mode(config) == SYNC and config.actor_rollout_ref.rollout.name == "transformers"
+    return "log_probs" in needs or ("entropy" in needs and not server_reports)
 
 
 def in_algo(ours: Any, theirs: Any, *words: str, _root_: DictConfig) -> Any:

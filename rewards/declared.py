@@ -5,7 +5,7 @@ A declaration is an attribute of the class, or a property if it depends on the s
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -55,6 +55,11 @@ def excludes(slot: str, *names: str, reason: str, use: str = "", warns: bool = F
 def only(key: str, *values: Any, reason: str, use: str = "", warns: bool = False) -> Conflict:
     """Return the conflict with all other values of a key."""
     return Conflict((key,), lambda _, value: value not in values, reason, use or f"{key}={values[0]}", warns)
+
+
+def fixed(key: str, reason: str) -> Conflict:
+    """Return the conflict with a schedule of one setting."""
+    return Conflict((key,), lambda _, value: isinstance(value, Mapping), reason, "one number")
 
 
 FIRST = without("before", "it replaces what acts before it")

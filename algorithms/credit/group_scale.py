@@ -24,7 +24,7 @@ class GroupScale(Method):
         without("after", "it scales what the other methods return"),
         Conflict(
             ("algo.name",),
-            lambda _, word: base_of(word) == "lite_ppo",
+            lambda _, word: base_of(word) in ("lite_ppo", "seeupo"),
             "advantages are divided by their deviation over the step already",
             "algo=grpo",
         ),

@@ -1,5 +1,6 @@
 from torch import Tensor
 
+from turngrid.algorithms.losses.turn_clip import DROPS_TOKENS
 from turngrid.algorithms.pools import means, pools
 from turngrid.algorithms.turns import Turns
 from turngrid.rewards.declared import GROUPS, OWN_TURNS, Method
@@ -13,6 +14,7 @@ class Salt(Method):
 
     grains = frozenset({"turn", "episode"})
     requires = frozenset({GROUPS, OWN_TURNS})
+    conflicts = (DROPS_TOKENS,)
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         at = turns.flat()

@@ -8,8 +8,10 @@ from turngrid.algorithms.pools import compared, deviations, pools
 from turngrid.algorithms.registry import FORM
 from turngrid.algorithms.slots import Estimate, Tokens
 from turngrid.algorithms.turns import Turns, discounted
-from turngrid.rewards.declared import GROUPS, Method, number, only, without
+from turngrid.rewards.declared import GROUPS, Method, excludes, number, only, without
 from turngrid.rewards.registry import PLAN_SHARE
+
+BY_SCORE = ("std_top", "std_top_p", "std_min_p", "zero_std", "dynamic_sampling", "difficulty", "solved")
 
 
 @dataclass(kw_only=True)
@@ -35,6 +37,7 @@ class SemiOnline(Method):
     reads = frozenset({PLAN_SHARE})
     conflicts = (
         only(FORM, ("semi_online",), reason="no plan judges turns", use=f"{FORM}=semi_online"),
+        excludes("filter", *BY_SCORE, reason="they read the environment's reward, and it learns from matches"),
         without("algorithm.use_kl_in_reward", "it reads no reward but the matches", "algorithm.use_kl_in_reward=false"),
     )
 

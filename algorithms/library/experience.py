@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from turngrid.algorithms.library.clusters import Clusters, similar
 from turngrid.algorithms.library.texts import LOST, POLICY, RULE, WON, first_line, moment, request, rises
 from turngrid.algorithms.slots import OfferedEpisode, Request
-from turngrid.rewards.declared import SYNCHRONOUS, Conflict, Method, number, word
+from turngrid.rewards.declared import SYNCHRONOUS, Conflict, Method, fixed, number, word
 
 PRINCIPLE, PATTERN, EXAMPLE = LEVELS = ("principle", "pattern", "example")
 WARNING = "warning"
@@ -64,6 +64,7 @@ class Experience(Method):
             "so small a model writes nothing of use",
             "library.experience.writer=rule",
         ),
+        fixed("library.experience.similarity", "clusters stay as they are"),
     )
 
     _entries: list[Entry] = field(default_factory=list, init=False, repr=False)  # the oldest first
@@ -119,10 +120,11 @@ class Experience(Method):
         """Open clusters and link entries as the step's look-ups did, then write new entries."""
         for observation in dict.fromkeys(turn.observation for episode in episodes for turn in episode.turns):
             self._seen(observation, step)
-        won, lost = self.sides(episodes)
+        best, worst = self.sides(episodes)
+        won, lost = [e for e in best if e.won], [e for e in worst if not e.won]
         if self.writer == RULE:
-            gains = [(EXAMPLE, e.reward, at) for e in won for at in rises(e)]
-            ends = [(WARNING, e.reward, moment(e.turns)) for e in lost if not e.won]
+            gains = [(EXAMPLE, e.reward, at) for e in best for at in rises(e)]
+            ends = [(WARNING, e.reward, moment(e.turns)) for e in lost]
             self.admit(Entry(at.text, zone, score, at.observation) for zone, score, at in [*gains, *ends])
         else:
             self._asked = [*self._about(won, PRINCIPLE, WON), *self._about(lost, WARNING, LOST)]

@@ -9,7 +9,7 @@ CORRECTION = "algorithm.rollout_correction"
 LARGEST = 10.0  # limit of a log-ratio, so that one outlier turn cannot overflow
 DROPS_TOKENS = Conflict(
     (f"{CORRECTION}.rollout_rs",),
-    lambda _, rejected: str(rejected or "").startswith("token"),
+    lambda _, rejected: "token" in str(rejected),
     "it takes all sampled tokens, and some would be dropped",
     f"{CORRECTION}.rollout_rs=null",
 )

@@ -12,7 +12,7 @@ from turngrid.algorithms.library.texts import POLICY, RULE, Skills
 from turngrid.algorithms.losses.turn_clip import DROPS_TOKENS
 from turngrid.algorithms.slots import LossView, OfferedEpisode, Request
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import CONTEXTS, GAMES_AGAIN, Conflict, Method, number, only, word
+from turngrid.rewards.declared import CONTEXTS, GAMES_AGAIN, Conflict, Method, fixed, number, only, word
 
 SKILL = "skill"
 
@@ -50,6 +50,8 @@ class SelfDistill(Method):
             "terms.self_distill.writer=rule",
         ),
         DROPS_TOKENS,
+        fixed("terms.self_distill.skills", "one bank keeps the skills of all steps"),
+        fixed("terms.self_distill.length", "one bank asks for the skills of all steps"),
         only(
             "actor_rollout_ref.actor.use_kl_loss",
             False,

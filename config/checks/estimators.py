@@ -7,7 +7,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.algorithms.registry import ALGO, CLUSTER, ESTIMATORS, LOSS_MODE, ON_TURNS, SLOTS, on_turns
-from turngrid.config.method_settings import HEADS, first_fitting
+from turngrid.config.method_settings import HEADS, first_fitting, own_pass
 from turngrid.config.prompts import one_row, several_rows
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.records.models.locate import ModelError, resolve_model
@@ -80,11 +80,20 @@ def _tokens(model: str) -> object:
 def bad_correction(run: Run) -> Iterator[str]:
     """Refuse what verl refuses in mid-step, or leaves out without a word."""
     node = run.config.algorithm.rollout_correction
+    use = f"use {CORRECTION}.bypass_mode=false or correction=token_tis"
     if node.bypass_mode and node.rollout_is:
-        reason, use = "with bypass_mode=true the loss has no importance weights", f"{CORRECTION}.bypass_mode=false"
-        yield f"{CORRECTION}.rollout_is={node.rollout_is}: {reason}; use {use} or correction=token_tis"
+        reason = "with bypass_mode=true the loss has no importance weights"
+        yield f"{CORRECTION}.rollout_is={node.rollout_is}: {reason}; {use}"
+    if node.bypass_mode and own_pass(run.config, run.methods.needs()):
+        yield f"{CORRECTION}.bypass_mode=true: a method reads what the trainer's own pass computes; {use}"
     if not node.rollout_rs:
         return
+    rejection = f"{CORRECTION}.rollout_rs={node.rollout_rs}"
+    if "seq" in node.rollout_rs and (rows := several_rows(run)):
+        reason = "a dropped row would take its rewards out of the episode"
+        yield f"{rejection} and {rows}: {reason}; use correction=token_tis or {one_row(rows)}"
+    if "token" in node.rollout_rs and run.algorithm.grain == "token" and not on_turns(run.config.algo.name):
+        yield f"{rejection} and algo={run.config.algo.name}: a dropped token loses its reward; use correction=icepop"
     kind, bound, key = str(node.rollout_rs)[-2:], node.rollout_rs_threshold, f"{CORRECTION}.rollout_rs_threshold"
     inverted = kind == "k1" and isinstance(bound, float) and bound < 1  # verl takes 1 / bound as the lower one
     if bound is None or inverted or (isinstance(bound, str) and kind != "k1"):

@@ -51,6 +51,11 @@ REQUIREMENTS: dict[str, tuple[Conflict, ...]] = {
             "nothing corrects for the earlier policy that sampled a stored episode",
             f"{CORRECTION}.rollout_is=token or {CORRECTION}.bypass_mode=true",
         ),
+        without(
+            f"{CORRECTION}.rollout_rs",
+            "it would drop stored episodes, which an earlier policy sampled",
+            f"{CORRECTION}.rollout_rs=null",
+        ),
     ),
     CONTEXTS: (
         _synchronous("it scores other contexts by the weights that sampled"),

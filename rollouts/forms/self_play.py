@@ -1,11 +1,10 @@
 """Matches of two seats: against the policy itself or another opponent (SPIRAL, MARSHAL)."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from turngrid.rewards.declared import Conflict, number, without, word
+from turngrid.rewards.declared import Conflict, fixed, number, without, word
 from turngrid.rollouts.chat_policy import Endpoint, EndpointError
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.policy import ENDPOINT, PAST, SCRIPTED, SELF, SERVED
@@ -51,12 +50,7 @@ class SelfPlay(Linear):
             "its server has the newest weights alone, and opponent=past samples with earlier ones too",
             f"rollout=transformers, or {KEY}.opponent=endpoint with a server of your own",
         ),
-        Conflict(
-            (f"{KEY}.past_every",),
-            lambda _, every: isinstance(every, Mapping),
-            "steps are counted from the start of RL",
-            f"{KEY}.past_every=5",
-        ),
+        fixed(f"{KEY}.past_every", "steps are counted from the start of RL"),
         Conflict(
             (f"{KEY}.endpoint",),
             lambda form, _: bool(form.endpoint_problem),

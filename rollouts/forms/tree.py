@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from turngrid.rewards.declared import number
+from turngrid.rewards.declared import number, without
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.forms.linear import Linear
 from turngrid.rollouts.spec import Branch, EpisodeSpec
@@ -22,6 +22,7 @@ class Tree(Linear):
     nodes: int = number(1)
     rounds: int = number(1)
 
+    conflicts = (without("schedules", "the budget pays for as many episodes in each step", "one number"),)
     windows = False
     compares_turns = False
     branches = True

@@ -138,7 +138,8 @@ def test_the_rule_writes_the_actions_before_a_rise_and_before_the_end(chosen: Ma
 def test_the_policy_writes_about_the_best_and_the_worst(chosen: Made) -> None:
     """What is asked waits in the state; an answer may begin with its level."""
     library = chosen("writer=policy", *NOW)
-    library.offer(1, [episode(1.0, (HALL, "open door"), won=True), episode(0.0, (CELLAR, "wait"))])
+    won = episode(0.5, (HALL, "go east"), won=True)  # the median: it belongs to neither
+    library.offer(1, [episode(1.0, (HALL, "open door"), won=True), won, episode(0.0, (CELLAR, "wait"))])
     assert not held(library)
     again = chosen("writer=policy", *NOW)
     again.load(library.state())

@@ -41,14 +41,16 @@ algo=ppo credit=[infopo] actor_rollout_ref.rollout.n=1 +credit.mine.target=test_
     credit=mine and actor_rollout_ref.rollout.n=1; use actor_rollout_ref.rollout.n=2
     filter=void_turns and actor_rollout_ref.actor.loss_agg_mode=seq-mean-token-mean; use actor_rollout_ref.actor.loss_agg_mode=token-mean
     loss=turn_clip and algorithm.rollout_correction.rollout_rs=token_k1; use algorithm.rollout_correction.rollout_rs=null
+    algorithm.rollout_correction.rollout_rs=token_k1 and algo=ppo; use correction=icepop
 env=search model=smollm2_135m algo=grpo credit=[infopo,igpo] loss=turn_clip algorithm.rollout_correction.rollout_is=token data.train_batch_size=16 actor_rollout_ref.actor.ppo_mini_batch_size=8 critic.enable=true buffer=self_imitation terms=[epo] trainer.v1.trainer_mode=separate_async
     credit=infopo and credit=[infopo,igpo]; use credit=[infopo]
     loss=turn_clip and algorithm.rollout_correction.rollout_is=token and actor_rollout_ref.actor.ppo_mini_batch_size=8; use algorithm.rollout_correction.rollout_is=null
     buffer=self_imitation and critic.enable=true; use critic.enable=false
     terms=epo and trainer.v1.trainer_mode=separate_async; use trainer.v1.trainer_mode=sync
-algo=grpo credit=[igpo] buffer=task_replay env.window_turns=4 filter=[dynamic_sampling] rollout_form=tree
+algo=grpo credit=[igpo] buffer=task_replay env.window_turns=4 filter=[dynamic_sampling] rollout_form=tree correction=geometric_tis
     credit=igpo and env=textworld; use env=search
     buffer=task_replay and env.window_turns=4; use env.window_turns=null
+    buffer=task_replay and algorithm.rollout_correction.rollout_rs=seq_mean_k1; use algorithm.rollout_correction.rollout_rs=null
     buffer=task_replay and filter=[dynamic_sampling]; use filter=[]
     buffer=task_replay and rollout_form=tree; use rollout_form=linear
 env=search model=smollm2_135m algo=igpo credit=[aem,igpo] buffer=task_replay algorithm.rollout_correction.bypass_mode=false shaping=[turn_bonus,g_ra] rollout_form=prefix env.window_turns=4
@@ -61,9 +63,10 @@ algo=rloo terms=[self_distill] trainer.v1.trainer_mode=colocate_async algorithm.
     terms=self_distill and algorithm.rollout_correction.rollout_rs=token_k1; use algorithm.rollout_correction.rollout_rs=null
     credit.gigpo.std=true and algo=rloo; use credit.gigpo.std=false
     buffer=self_imitation and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
-algo=slea_rl trainer.v1.trainer_mode=colocate_async library.experience.writer=policy rollout_form=tree prompt=react credit=[rlvmr]
+algo=slea_rl trainer.v1.trainer_mode=colocate_async library.experience.writer=policy library.experience.similarity={linear:[0,1,9]} rollout_form=tree prompt=react credit=[rlvmr]
     library=experience and trainer.v1.trainer_mode=colocate_async; use trainer.v1.trainer_mode=sync
     library=experience and model.name=tiny; use library.experience.writer=rule
+    library=experience and library.experience.similarity={'linear': [0, 1, 9]}; use one number
     library=experience and rollout_form=tree; use rollout_form=linear
     credit=rlvmr and prompt=react; use prompt=rlvmr
 algo=slea_rl library=[] shaping=[f1,turn_bonus] env=repo_repair +credit.mine.target=test_methods_conflicts:ReadsTheJudge rollout_form=tcod rollout_form.tcod.direction=f2b trainer.v1.trainer_mode=colocate_async
@@ -80,7 +83,8 @@ algo=starpo_s filter.std_top.share=0.05 rollout_form=tcod curriculum=horizon los
     filter=std_top and data.train_batch_size=16; use a higher filter.std_top.share
     rollout_form=tcod and curriculum.horizon={1; use curriculum=none
     loss=[turn_clip,mine]; use loss=turn_clip
-algo=dapo trainer.v1.trainer_mode=colocate_async budget.count=rollouts rollout_form=tree rollout_form.tree.nodes=2
+algo=dapo trainer.v1.trainer_mode=colocate_async budget.count=rollouts rollout_form=tree rollout_form.tree.nodes={steps:{1:2,5:1}}
+    rollout_form=tree and rollout_form.tree.nodes with a schedule; use one number
     filter=dynamic_sampling and trainer.v1.trainer_mode=colocate_async; use filter=[zero_std]
     filter=dynamic_sampling and budget.count=rollouts; use budget.count=games or filter=[zero_std]
     rollout_form=tree and actor_rollout_ref.rollout.n=8; use a lower actor_rollout_ref.rollout.n
@@ -88,7 +92,8 @@ algo=gspo env.window_turns=4 credit=[tree] shaping=[try_again]
     loss=gspo and env.window_turns=4; use loss=turn_clip or env.window_turns=null
     credit=tree and rollout_form=linear; use rollout_form=tree
     shaping=try_again and rollout_form=linear; use rollout_form=attempts
-algo=reinforce_plus_plus credit=[gigpo] rollout_form=summary loss=gspo
+algo=reinforce_plus_plus credit=[gigpo] rollout_form=summary loss=gspo correction=k3
+    algorithm.rollout_correction.rollout_rs=seq_mean_k3 and rollout_form=summary; use correction=token_tis or rollout_form=linear
     credit=gigpo and algo=reinforce_plus_plus; use algo=grpo
     loss=gspo and rollout_form=summary; use loss=turn_clip or rollout_form=linear
 algo=turn_ppo credit=[graft] algorithm.gamma=0.9 rollout_form=self_play
@@ -117,16 +122,19 @@ algo=refuel rollout_form.tree.nodes=2 actor_rollout_ref.actor.ppo_epochs=2 credi
     credit=pair and credit=[tree,pair]; use credit=[pair,tree]
 algo=arpo rollout=vllm
     rollout_form=arpo and actor_rollout_ref.rollout.name=vllm; use rollout=transformers
-algo=seeupo prompt.history=null loss=turn_clip
+algo=seeupo prompt.history=null loss=turn_clip credit=[group_scale]
     algo=seeupo and prompt.history=null; use prompt.history=10
     algo=seeupo and loss=[turn_clip]; use loss=step_clip
+    credit=group_scale and algo.name=seeupo; use algo=grpo
 algo=gigpo rollout_form=attempts
     rollout_form=attempts and credit=[gigpo] and algo.state=null; use credit=[]
 algo=score credit=[]
     shaping=improvement and credit=[]; use credit=[attempts]
-algo=semi_online prompt=react prompt.max_actions=2 filter=[over_turns] credit=[salt] algorithm.use_kl_in_reward=true
+algo=semi_online prompt=react prompt.max_actions=2 filter=[over_turns,zero_std] credit=[salt] algorithm.use_kl_in_reward=true algorithm.rollout_correction.rollout_rs=token_k1
     rollout_form=semi_online and prompt.max_actions=2; use prompt.max_actions=1
-    rollout_form=semi_online and filter=[over_turns]; use filter=[]
+    rollout_form=semi_online and filter=[over_turns,zero_std]; use filter=[]
+    algo=semi_online and filter=[over_turns,zero_std]; use filter=[]
+    credit=salt and algorithm.rollout_correction.rollout_rs=token_k1; use algorithm.rollout_correction.rollout_rs=null
     credit=salt and rollout_form=semi_online; use rollout_form=linear
     algo=semi_online and algorithm.use_kl_in_reward=true; use algorithm.use_kl_in_reward=false
 algo=semi_online rollout_form=linear
@@ -168,7 +176,7 @@ algo=grpo roles=[planner,actor] roles.planner.sees=[words]
     roles=[planner,actor]; use sees=words must be one of
 env=two_player algo=marshal rollout=vllm curriculum=threshold rollout_form.self_play.opponent={self:1,past:1} rollout_form.self_play.past_every={linear:[1,2,3]} rollout_form.self_play.key_env=KEY
     rollout_form=self_play and actor_rollout_ref.rollout.name=vllm; use rollout=transformers, or rollout_form.self_play.opponent=endpoint with a server of your own
-    rollout_form=self_play and rollout_form.self_play.past_every={'linear': [1, 2, 3]}; use rollout_form.self_play.past_every=5
+    rollout_form=self_play and rollout_form.self_play.past_every={'linear': [1, 2, 3]}; use one number
     rollout_form=self_play and rollout_form.self_play.endpoint=null; use rollout_form.self_play.opponent=endpoint rollout_form.self_play.endpoint=http://HOST/v1 rollout_form.self_play.endpoint_model=NAME
     rollout_form=self_play and curriculum.name=threshold; use curriculum=phases
 env=two_player algo=rae rollout_form=self_play rollout_form.self_play.opponent=endpoint rollout_form.self_play.endpoint=localhost:8000 eval.opponents=[start,future] eval.servers=true
@@ -249,10 +257,10 @@ def test_methods_that_are_warned_of(composed: Composer, words: str, expected: li
 
 @pytest.mark.parametrize("words", ["algo=infopo", "algo=rloo terms=[self_distill]"])
 def test_old_log_probs_of_the_trainer_take_its_own_pass(composed: Composer, words: str) -> None:
-    """Whatever is asked: both sides of their differences must be the trainer's."""
-    key = "algorithm.rollout_correction"
-    for more in ([], [f"{key}.bypass_mode=true"]):
-        assert not composed([*words.split(), *more])[key.split(".")[0]].rollout_correction.bypass_mode
+    """Both sides of their differences must be the trainer's."""
+    assert not composed(words.split()).algorithm.rollout_correction.bypass_mode
+    with pytest.raises(ConfigError, match=re.escape("bypass_mode=true: a method reads")):
+        check(composed([*words.split(), "correction=sampler_clip"]))
 
 
 def test_the_checks_name_no_method() -> None:

@@ -194,11 +194,14 @@ def test_dr_grpo_divides_the_rows_of_windows_by_episodes(passes: str) -> None:
 
 
 def test_a_schedule_of_a_loss_form_is_followed(actor_node: Any) -> None:
+    """And a replay, which is a second update of its step, does not advance the learning rate's."""
     form = {"turn_clip": {"low": {"steps": {1: 0.2, 5: 3e-4}}, "high": {"steps": {1: 0.2, 5: 4e-4}}}}
     for step, wanted in ((1, -0.37420), (5, -0.28603), (4, -0.37420)):
         rows = rows_of(RATIOS, MASKS, ADVANTAGES, muted=(2,))
-        loss, _ = loss_of(rows, actor_of(actor_node, "turngrid"), {"loss": form, "step": step}, "whole")
-        assert loss == pytest.approx(wanted, abs=1.01e-5)
+        tu.assign_non_tensor(rows.data, update_lr_scheduler=True)
+        asked = {"loss": form, "step": step, "replay": step == 5}
+        loss, _ = loss_of(rows, actor_of(actor_node, "turngrid"), asked, "whole")
+        assert loss == pytest.approx(wanted, abs=1.01e-5) and rows.data["update_lr_scheduler"] is (step != 5)
 
 
 @pytest.mark.parametrize("form", ["turn_clip", "step_clip", ""])

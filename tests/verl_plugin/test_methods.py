@@ -275,11 +275,13 @@ def test_a_buffer_is_given_what_beat_its_group_and_its_rows_come_back(queue: Non
     )
     with replay.replayed(made.methods.replay.taken, first, 2, 8, 0) as rows:
         assert len(rows.keys) == 8
-        data = read(rows, "advantages", "response_mask", "old_log_probs", "turn_ids", keys=rows.keys[:2])
+        data = read(rows, "advantages", "response_mask", "old_log_probs", "ref_log_prob", "turn_ids")
         mask = data["response_mask"].values()
-        assert data["advantages"].values()[mask > 0].unique().tolist() == pytest.approx([1 - middle])
-        assert set(data["old_log_probs"].values().tolist()) == {-1.0}
-        assert rows.tags[-1]["is_padding"]
+        assert data["advantages"].values()[mask > 0].unique().tolist() == pytest.approx([0.75 - middle, 1 - middle])
+        assert set(data["old_log_probs"].values()[mask > 0].tolist()) == {-1.0}
+        assert rows.tags[-1]["is_padding"] and all(
+            torch.equal(column.offsets(), data["response_mask"].offsets()) for column in data.values()
+        )
     left = (tq.kv_list("replay") or {}).get("replay", {})
     assert not [key for key in left if key.startswith("replay")]
 

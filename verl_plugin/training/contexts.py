@@ -10,6 +10,7 @@ from omegaconf import DictConfig
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
+from turngrid.algorithms.chosen import Chosen
 from turngrid.algorithms.contexts import Asks
 from turngrid.algorithms.turn_table import on_action_tokens
 from turngrid.verl_plugin.averaged import KEY
@@ -37,13 +38,13 @@ class Sequence(NamedTuple):
 class Contexts:
     """The contexts of a run's methods by ``slot/name``; does nothing if none has any."""
 
-    def __init__(self, asking: Mapping[str, Asks], rollout: DictConfig, step: Step) -> None:
-        self.asking, self._rollout, self._step = asking, rollout, step
+    def __init__(self, chosen: Chosen, rollout: DictConfig, step: Step) -> None:
+        self._chosen, self._rollout, self._step = chosen, rollout, step
+        self.asking: Mapping[str, Asks] = chosen.asking()
         self.devices = 1  # among which a pass is divided
         self._found: list[tuple[Sequence, Tensor]] | None = None  # with their log-probs; None before the pass
         self._workers: Any = None  # verl's group, which runs the pass
-        self._averaged = {name: asked for name, one in asking.items() if (asked := getattr(one, "average", None))}
-        self._by_policy = [name for name in asking if name not in self._averaged]
+        self._by_policy = [name for name, one in self.asking.items() if not getattr(one, "average", None)]
 
     def beside_rows(self, workers: Any) -> Any:
         """Return what verl's pass for old log-probs runs on; with contexts it scores these too."""
@@ -62,9 +63,10 @@ class Contexts:
         if self._found is None:
             self._found = self._pass(batch, compute, self._sequences(batch, self._by_policy))
         scored, self._found = self._found, None
-        for name, average in self._averaged.items():
-            asked = {KEY: {**average, "step": self._step.number}}
-            scored += self._pass(batch, compute, self._sequences(batch, [name]), asked)
+        for name, method in self._chosen.asking(self._step.number).items():
+            if average := getattr(method, "average", None):
+                asked = {KEY: {**average, "step": self._step.number}}
+                scored += self._pass(batch, compute, self._sequences(batch, [name]), asked)
         masks = read(batch, "loss_mask")["loss_mask"]
         mask, sizes = padded(masks), [len(row) for row in masks.unbind()]
         columns = {}
@@ -94,9 +96,11 @@ class Contexts:
         if beside_rows:
             order = sorted([*enumerate(batch.keys), *order], key=lambda one: one[0])  # a row, then its contexts
         size = 1 if self._rollout.log_prob_use_dynamic_bsz else int(self._rollout.log_prob_micro_batch_size_per_gpu)
-        filling = [f"filling{number:06d}_0_0" for number in range(-len(order) % (self.devices * size))]
+        size *= self.devices
+        count = size if KEY in extra_info and not order else -len(order) % size  # an average advances in each step
+        filling = [f"filling{number:06d}_0_0" for number in range(count)]
         rows = [_row(one.ids, one.scored) for one in sequences] + [_row(NOTHING, NOTHING)] * len(filling)
-        if not order:
+        if not rows and not order:
             return []
         with in_queue(batch, [*keys, *filling], rows) if rows else nullcontext():
             every = KVBatchMeta(
@@ -109,7 +113,7 @@ class Contexts:
                     **NO_LOSS,
                     **(batch.extra_info or {}),
                     **extra_info,
-                    SEQUENCES: -(-len(order) // len(batch)),
+                    SEQUENCES: max(1, -(-len(order) // len(batch))),
                 },
             )
             compute(every)

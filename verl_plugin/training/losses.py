@@ -58,9 +58,12 @@ def with_sums(
     """
     if episodes := tu.get_non_tensor_data(data, EPISODES, default=None):
         tu.assign_non_tensor(data, global_batch_size=episodes)
+    asked = tu.get_non_tensor_data(data, IN_WORKERS, default=None) or {}
+    if asked.get("replay"):
+        tu.assign_non_tensor(data, update_lr_scheduler=False)  # verl advances it with each call
     names = sorted(key for key in fields_of(data) if key.endswith("_weight"))
     numbers = {} if forward_only else {name: data[name].values().double().sum() for name in names}
-    if not forward_only and over_turns(tu.get_non_tensor_data(data, IN_WORKERS, default=None) or {}):
+    if not forward_only and over_turns(asked):
         numbers[TURNS] = torch.tensor(turns_in(data), dtype=torch.float64)
     if numbers:
         sums = torch.stack(list(numbers.values())).to(get_device_id())

@@ -44,7 +44,7 @@ class Methods:
         self._slots = slots_of(run.config, (*ON_BATCH, ALGO))
         self.chosen = Chosen(self._slots)
         self.replay = Replay(self.chosen, step, self.rows)
-        self.contexts = Contexts(self.chosen.asking(), run.config.actor_rollout_ref.rollout, step)
+        self.contexts = Contexts(self.chosen, run.config.actor_rollout_ref.rollout, step)
         self.reasoning = Reasoning(run.tracking, run.seed, self.contexts, step)
         self.in_workers: dict[str, Any] = {}  # settings for the losses, for the step's own update
 

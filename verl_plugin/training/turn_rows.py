@@ -29,6 +29,7 @@ TOKENS = (*MASKS, "rm_scores", KL_IN_REWARD, "advantages", "returns", "values", 
 MORE_VALUES = tuple(value_heads.column("values", head) for head in range(1, value_heads.MOST))
 TARGETS = "critic_targets"  # mask of the critic's tokens, if it is not trained on all action tokens
 GAME, OLD = "task", "old_log_probs"
+OF_UPDATE = (OLD, "ref_log_prob", "advantages", "turn_ids", "rollout_is_weights")  # per token
 SCORED = "scored_"  # prefix of the fields of scored contexts
 
 
@@ -167,14 +168,22 @@ def in_queue(
 
 @contextmanager
 def with_padding(part: KVBatchMeta, multiple: int, eos: int) -> Iterator[KVBatchMeta]:
-    """Add verl's padding rows up to a multiple; remove them when the block ends."""
+    """Add verl's padding rows up to a multiple; remove them when the block ends.
+
+    A padding row has one token. verl copies the first row's other columns, at their length.
+    """
     count = len(part)
     part = upsample_batch_to_divisible_size(part, multiple, eos)
+    padding = part.select_keys(part.keys[count:])
     try:
+        if len(padding):
+            copied = read(padding, *OF_UPDATE)
+            columns = {str(name): torch.zeros_like(padded(column)) for name, column in copied.items()}
+            write_tokens(padding, columns, [1] * len(padding))
         yield part
     finally:
-        if len(part) > count:
-            tq.kv_clear(keys=part.keys[count:], partition_id=part.partition_id)
+        if len(padding):
+            tq.kv_clear(keys=padding.keys, partition_id=part.partition_id)
 
 
 def log_probs_of(like: KVBatchMeta, keys: list[str]) -> tuple[list[Tensor], list[Tensor]]:

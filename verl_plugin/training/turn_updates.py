@@ -12,8 +12,6 @@ from turngrid.verl_plugin.training import zero_advantages
 from turngrid.verl_plugin.training.step import Metrics
 from turngrid.verl_plugin.training.turn_rows import log_probs_of, padded, read, with_padding, write_tokens
 
-COLUMNS = ("advantages", "turn_ids", "ref_log_prob", "rollout_is_weights")  # per token; the latter two if there are any
-
 
 def update_by_turn(batch: KVBatchMeta, metrics: Metrics, method: Any, step: int, trainer: Any) -> None:
     """Update the policy on the rows of one turn number after the other.
@@ -43,13 +41,11 @@ def _update(part: KVBatchMeta, factors: Tensor, trainer: Any, metrics: Metrics) 
     ``factors`` and the changes, (n,), are those of the rows before padding.
     """
     old, mask = log_probs(part, trainer)
-    known = [name for name in COLUMNS if name in (part.fields or ())]
-    data = read(part, *known)
-    columns = {name: padded(data[name]) for name in known}
-    columns["advantages"][: len(factors)] *= factors.unsqueeze(1).to(columns["advantages"].dtype)
-    lengths = [len(row) for row in data[known[0]].unbind()]
-    lengths[len(factors) :] = [1] * (len(part) - len(factors))  # verl copies a row's columns for padding
-    trainer.learn_rows(write_tokens(part, {**columns, "old_log_probs": old}, lengths), metrics, updates=1)
+    rows = read(part, "advantages")["advantages"]
+    advantages = padded(rows)
+    advantages[: len(factors)] *= factors.unsqueeze(1).to(advantages.dtype)
+    columns = {"advantages": advantages, "old_log_probs": old}
+    trainer.learn_rows(write_tokens(part, columns, [len(row) for row in rows.unbind()]), metrics, updates=1)
     new, _ = log_probs(part, trainer)
     return mean_changes(old, new, mask)[: len(factors)]
 
