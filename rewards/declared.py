@@ -71,6 +71,13 @@ LOSES_KL = Conflict(  # of a method that replaces the estimator's advantages
     warns=True,
 )
 
+LOSES_TURNS = Conflict(  # of a method that reads an episode's other turns
+    ("algorithm.rollout_correction.rollout_rs", "several rows"),
+    lambda _, rejected, rows: "token" in str(rejected) or bool(rejected and rows),
+    "it reads the advantages of other turns, and some would be dropped",
+    "algorithm.rollout_correction.rollout_rs=null",
+)
+
 
 def in_range(name: str, value: float, low: float = -math.inf, high: float = math.inf) -> None:
     """Check a numeric setting.

@@ -6,10 +6,9 @@ from torch import Tensor
 
 from turngrid.algorithms.contexts import Context, RowView
 from turngrid.algorithms.credit.infopo import with_gains
-from turngrid.algorithms.losses.turn_clip import DROPS_TOKENS
 from turngrid.algorithms.pools import compared
 from turngrid.algorithms.turns import Turns, discounted
-from turngrid.rewards.declared import CONTEXTS, GROUPS, Conflict, Method, excludes, number, without, word
+from turngrid.rewards.declared import CONTEXTS, GROUPS, LOSES_TURNS, Conflict, Method, excludes, number, without, word
 
 THOUGHT = "Now I can answer."
 STEPWISE = ("gigpo", "hgpo", "mt_grpo", "graft", "salt")  # give single turns credit of their own
@@ -34,7 +33,7 @@ class Igpo(Method):
     requires = frozenset({GROUPS, CONTEXTS})
     conflicts = (
         Conflict(("answering",), lambda _, action: not action, "no observation of it has a right answer", "env=search"),
-        DROPS_TOKENS,
+        LOSES_TURNS,
         without("before", "it is over the episode's advantage"),
         excludes("credit", *STEPWISE, reason="each gives single turns credit of its own", use="credit=[igpo]"),
     )

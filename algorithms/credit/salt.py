@@ -1,9 +1,8 @@
 from torch import Tensor
 
-from turngrid.algorithms.losses.turn_clip import DROPS_TOKENS
 from turngrid.algorithms.pools import means, pools
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import GROUPS, OWN_TURNS, Method
+from turngrid.rewards.declared import GROUPS, LOSES_TURNS, OWN_TURNS, Method
 
 
 class Salt(Method):
@@ -14,7 +13,7 @@ class Salt(Method):
 
     grains = frozenset({"turn", "episode"})
     requires = frozenset({GROUPS, OWN_TURNS})
-    conflicts = (DROPS_TOKENS,)
+    conflicts = (LOSES_TURNS,)
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         at = turns.flat()

@@ -88,12 +88,10 @@ def bad_correction(run: Run) -> Iterator[str]:
         yield f"{CORRECTION}.bypass_mode=true: a method reads what the trainer's own pass computes; {use}"
     if not node.rollout_rs:
         return
-    rejection = f"{CORRECTION}.rollout_rs={node.rollout_rs}"
-    if "seq" in node.rollout_rs and (rows := several_rows(run)):
-        reason = "a dropped row would take its rewards out of the episode"
-        yield f"{rejection} and {rows}: {reason}; use correction=token_tis or {one_row(rows)}"
-    if "token" in node.rollout_rs and run.algorithm.grain == "token" and not on_turns(run.config.algo.name):
-        yield f"{rejection} and algo={run.config.algo.name}: a dropped token loses its reward; use correction=icepop"
+    algo, rejection = run.config.algo.name, f"{CORRECTION}.rollout_rs={node.rollout_rs}"
+    dropped_in_part = "token" in node.rollout_rs or several_rows(run)  # else the whole episode
+    if dropped_in_part and run.algorithm.grain == "token" and not on_turns(algo):
+        yield f"{rejection} and algo={algo}: a dropped token or row loses its reward; use correction=icepop"
     kind, bound, key = str(node.rollout_rs)[-2:], node.rollout_rs_threshold, f"{CORRECTION}.rollout_rs_threshold"
     inverted = kind == "k1" and isinstance(bound, float) and bound < 1  # verl takes 1 / bound as the lower one
     if bound is None or inverted or (isinstance(bound, str) and kind != "k1"):

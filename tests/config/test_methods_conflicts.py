@@ -93,7 +93,7 @@ algo=gspo env.window_turns=4 credit=[tree] shaping=[try_again]
     credit=tree and rollout_form=linear; use rollout_form=tree
     shaping=try_again and rollout_form=linear; use rollout_form=attempts
 algo=reinforce_plus_plus credit=[gigpo] rollout_form=summary loss=gspo correction=k3
-    algorithm.rollout_correction.rollout_rs=seq_mean_k3 and rollout_form=summary; use correction=token_tis or rollout_form=linear
+    algorithm.rollout_correction.rollout_rs=seq_mean_k3 and algo=reinforce_plus_plus; use correction=icepop
     credit=gigpo and algo=reinforce_plus_plus; use algo=grpo
     loss=gspo and rollout_form=summary; use loss=turn_clip or rollout_form=linear
 algo=turn_ppo credit=[graft] algorithm.gamma=0.9 rollout_form=self_play
