@@ -117,7 +117,7 @@ def too_few_checkpoints(run: Run) -> Iterator[str]:
     trainer, roles = run.config.trainer, ("actor", "critic") if has_critic(run.config) else ("actor",)
     needed = 1 + -(-(LOOK_BACK - 1) // trainer.save_freq)
     for key in (f"max_{role}_ckpt_to_keep" for role in roles):
-        if (kept := trainer[key]) and 0 < kept < needed:
+        if (kept := trainer[key]) and kept < needed:
             reason = f"with trainer.save_freq={trainer.save_freq} health=rollback may find none before an alarm's steps"
             yield f"trainer.{key}={kept}: {reason}; use trainer.{key}={needed}"
 
