@@ -84,6 +84,7 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     definition = _of_file(name) if name else _grid(words, several)
     scale = _one(words, "scale", DEFAULT_SCALE) if name else ""
     chosen = scale_of(definition, scale)
+    _refuse_keys_of_axes(chosen, of_runs)
     axes = {o.key_or_group: _axis(o) for o in several}
     whole = points(chosen, _seeds(words, chosen.seeds), list(map(typed, single)), axes)
     chosen_points = part(whole, only)
@@ -99,6 +100,16 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     suite, extra = {} if definition.suite and only else definition.suite, changed if name else []
     sweep = Sweep(group, scale, *about, chosen.note, chosen.layout, chosen.takeaways, extra, runs, suite)
     return Launch(sweep, tuple(point.coordinates for point in whole), tuple(configs), **flags)
+
+
+def _refuse_keys_of_axes(scale: Scale, words: Sequence[Override]) -> None:
+    """Raise ConfigError if an override changes what an axis sets: the report's labels would be wrong."""
+    settings = ((axis, text) for axis, values in scale.axes.items() for texts in values.values() for text in texts)
+    taken = {text.partition("=")[0].lstrip("+~"): axis for axis, text in settings}
+    if override := next((o for o in words if o.key_or_group in taken), None):
+        axis = taken[override.key_or_group]
+        use = f"use only.{axis}=VALUE or a sweep file of your own"
+        raise ConfigError(f"{typed(override)}: this sweep's axis {axis} sets it; {use}")
 
 
 def _of_identity(overrides: Sequence[Override]) -> list[str]:
