@@ -3,6 +3,7 @@
 import re
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -14,6 +15,7 @@ from turngrid.config import machine
 from turngrid.config.base import ROOT
 from turngrid.config.compose import composer
 from turngrid.experiments.cost_estimate import memory
+from turngrid.records.models import locate
 from turngrid.records.run_folder import identity
 from turngrid.tasks.schema import Slurm
 from turngrid.train.app import main
@@ -100,6 +102,17 @@ def test_each_run_has_gpus_of_its_own(configs: dict[str, DictConfig], monkeypatc
     monkeypatch.setattr(memory, "memory_here", lambda config: 9e9)
     monkeypatch.setattr(launching.os, "sched_getaffinity", lambda process: range(16))
     assert launching.devices([on_cpus]) == [None, None], "8 for the cores, of which 2 fit into memory"
+
+
+@pytest.mark.parametrize("launcher", ["here", "local_parallel"])
+def test_every_run_of_a_grid_is_checked_here_first(
+    launcher: str, refused: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(locate, "find_spec", lambda name: None)
+    words = ["-m", "model=tiny,smollm2_135m", f"cluster.launcher={launcher}", f"output_dir={tmp_path / 'runs'}"]
+    assert "model=smollm2_135m seed=0: model.path=packaged://smollm2_135m: " in refused(main, words)
+    assert list(tmp_path.iterdir()) == []
 
 
 MEETS = 'touch "$0"; for i in $(seq 1000); do [ -e "$1" ] && exit 0; sleep 0.1; done; exit 1'

@@ -43,11 +43,8 @@ def launcher(configs: Sequence[DictConfig], config_dir: str | None) -> Launcher:
     name = config.cluster.launcher
     folder = Path(config.output_dir).expanduser().absolute() / name
     if name == HERE:
-        if not (config.estimate or config.estimate_gpu):
-            machine.check(config)  # refuse it once here, instead of in each run
-        return partial(_one_by_one, config_dir=config_dir)
+        return partial(one_by_one, config_dir=config_dir)
     if name == PARALLEL:
-        machine.check_gpus(config)
         return partial(run_all, folder / STARTED, devices(configs), config_dir=config_dir)
     if shutil.which("sbatch") is None or shutil.which("srun") is None:
         reason = "submits jobs and this machine has no sbatch"
@@ -58,7 +55,7 @@ def launcher(configs: Sequence[DictConfig], config_dir: str | None) -> Launcher:
     return partial(launch, config.cluster.slurm, folder, config_dir=config_dir)
 
 
-def _one_by_one(runs: Sequence[LaunchedRun], config_dir: str | None) -> list[str]:
+def one_by_one(runs: Sequence[LaunchedRun], config_dir: str | None) -> list[str]:
     failed = []
     for run in runs:
         print(f"\nturngrid: run {run.number} of {len(runs)}: {run.label}", file=sys.stderr, flush=True)
