@@ -18,11 +18,11 @@ from omegaconf import DictConfig
 
 from turngrid.config import machine
 from turngrid.config.errors import ConfigError
-from turngrid.records.process.child import started
+from turngrid.records.process.child import LAUNCHED, started
 from turngrid.records.process.exit_codes import say
 from turngrid.tasks.run import Run
 from turngrid.train.launch import one_run
-from turngrid.train.launch.one_run import LAUNCHED, LaunchedRun, command
+from turngrid.train.launch.one_run import LaunchedRun, command
 
 HERE, SLURM, PARALLEL = "here", "slurm", "local_parallel"
 POLL_SECONDS = 0.2

@@ -15,9 +15,10 @@ import submitit
 from omegaconf import OmegaConf
 
 from turngrid.envs.utils.child_path import child_path
+from turngrid.records.process.child import LAUNCHED
 from turngrid.records.process.exit_codes import say
 from turngrid.tasks.schema import Slurm
-from turngrid.train.launch.one_run import LAUNCHED, LaunchedRun, command
+from turngrid.train.launch.one_run import LaunchedRun, command
 from turngrid.train.launch.slurm_job import Job
 
 NAME = "turngrid"
