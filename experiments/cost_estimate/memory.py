@@ -226,7 +226,7 @@ def runs_that_fit(run: Run) -> float:
 
 
 def problems(run: Run, shape: Shape, where: Devices) -> list[str]:
-    """Return a line for each part that does not fit, with settings that fit or what to use instead."""
+    """Return a line for each part that does not fit, with settings that fit or another advice."""
     asked = demand(run, shape, where)
     reasons = list(asked.lacking())
     if reasons:
@@ -237,7 +237,7 @@ def problems(run: Run, shape: Shape, where: Devices) -> list[str]:
 
 
 def _beyond_host(run: Run, asked: Demand) -> str:
-    """Return why the run's machines cannot hold what ``offload_policy`` keeps there; "" if they can."""
+    """Return why the machines cannot hold what ``offload_policy`` keeps there, or ""."""
     there, needed = memory_here(run.cluster) * int(run.config.trainer.nnodes), asked.states(asked.critic)
     if run.config.estimate_gpu or needed <= USABLE * there:
         return ""

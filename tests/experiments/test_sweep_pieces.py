@@ -83,8 +83,9 @@ def test_a_run_folder_tells_its_state(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "attempts.jsonl").write_text("{}\n")
     assert state(folder) is State.UNFINISHED
-    (folder / "failure.json").write_text('{"message": "no", "ended": 1.0}\n')
-    assert state(folder) is State.FAILED
+    for failure in ('{"message": "no", "ended": 1.0}\n', ""):  # and a damaged one
+        (folder / "failure.json").write_text(failure)
+        assert state(folder) is State.FAILED
     (folder / "result.json").write_text("{}")  # half of one
     assert state(folder) is State.FAILED
     RunResult("run", str(folder), 0, [], units=0.0).write(folder)

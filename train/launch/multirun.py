@@ -57,7 +57,7 @@ def ready(arguments: Sequence[str], args: argparse.Namespace) -> Start:
 
 
 def _check_machine(launch: Launch) -> None:
-    """Raise ConfigError if a run does not fit or lacks a package or GPU, unless a job has another machine."""
+    """Raise ConfigError if a run does not fit, or lacks a package or GPU on this machine."""
     for run, config in zip(launch.sweep.runs, launch.configs, strict=True):
         try:
             if config.cluster.launcher != launching.SLURM:

@@ -103,7 +103,7 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
 
 
 def _refuse_keys_of_axes(scale: Scale, words: Sequence[Override]) -> None:
-    """Raise ConfigError if an override changes what an axis sets: the report's labels would be wrong."""
+    """Raise ConfigError if an override changes what an axis sets: labels would be wrong."""
     settings = ((axis, text) for axis, values in scale.axes.items() for texts in values.values() for text in texts)
     taken = {text.partition("=")[0].lstrip("+~"): axis for axis, text in settings}
     if override := next((o for o in words if o.key_or_group in taken), None):
