@@ -49,6 +49,9 @@ def test_games_that_are_there_are_counted(composed: Composer, cache: Path) -> No
     assert (train.split, train.wanted, train.cached) == ("train", 16, 3)
     assert (test.split, test.wanted, test.cached) == ("test", 4, 1)
     assert (wanted.models, wanted.samples) == (3, 4)
+    seats, library = ["env=two_player", "eval.opponents=[random,first]"], ["library=[experience]"]
+    both, twice = (amounts(Run(composed(words))) for words in (seats, library))
+    assert (both.samples, twice.models) == (200 * 2 * 2, 4)
 
 
 def test_a_split_that_is_too_small_is_refused(composed: Composer) -> None:
