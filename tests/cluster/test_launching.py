@@ -56,6 +56,8 @@ def test_the_page_has_every_key_and_option() -> None:
 REFUSED = {
     "cluster.slurm.signal_delay_s=3600 cluster.slurm.timeout_min=60": "must be less than cluster.slurm.timeout_min=60",
     "cluster.slurm.nodes=2": "cluster=slurm_multinode",
+    "cluster=slurm_gpu8 cluster.slurm.nodes=2": "on 1; use cluster=slurm_multinode trainer.nnodes=2",
+    "cluster=slurm_gpu8 cluster.slurm.gpus_per_node=4": "use cluster.slurm.gpus_per_node=8",
     "cluster.slurm.mem_gb=4": "what fits: cluster.slurm.mem_gb=5",
     "cluster.slurm.additional_parameters=x": "use cluster.slurm.additional_parameters={mail-type: FAIL}",
     "-m cluster.slurm.partion=x": "use cluster.slurm.partition",
@@ -70,7 +72,7 @@ def test_what_cannot_be_launched_is_refused_in_one_line(
         (tmp_path / name).write_text("#!/bin/sh\nexit 9\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert main([*words.split(), "cluster=slurm", f"output_dir={tmp_path / 'runs'}"]) == 2
+    assert main(["cluster=slurm", *words.split(), f"output_dir={tmp_path / 'runs'}"]) == 2
     (line,) = capfd.readouterr().err.splitlines()
     assert REFUSED[words] in line
     assert not (tmp_path / "runs").exists()
