@@ -23,13 +23,14 @@ from turngrid.experiments.sweep.definition import (
     SweepRun,
     lacking,
     load,
+    of_identity,
     part,
     points,
     scale_of,
 )
 from turngrid.experiments.sweep.record import Sweep
 from turngrid.records.process.exit_codes import Refusal, say
-from turngrid.records.run_folder import outside_identity, run_name
+from turngrid.records.run_folder import run_name
 from turngrid.train.launch.one_run import WATCHED
 
 DEFAULT_SCALE = "laptop"
@@ -92,7 +93,7 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
         chosen_points = playable(chosen_points)
     with composer(config_dir) as composed:
         configs = compose_runs(composed, chosen_points)
-    changed = _of_identity([*single, *several])
+    changed = of_identity([*single, *several])
     group = Path(name).stem or _grid_name(axes, changed)
     named = group if name or len(whole) > 1 else ""  # one run has its own name in trackers
     runs = [_with_folder(point, config, named) for point, config in zip(chosen_points, configs, strict=True)]
@@ -110,12 +111,6 @@ def _refuse_keys_of_axes(scale: Scale, words: Sequence[Override]) -> None:
         axis = taken[override.key_or_group]
         use = f"use only.{axis}=VALUE or a sweep file of your own"
         raise ConfigError(f"{typed(override)}: this sweep's axis {axis} sets it; {use}")
-
-
-def _of_identity(overrides: Sequence[Override]) -> list[str]:
-    """Return the overrides that change a run's identity, unlike ``cluster.name=mine``."""
-    outside = {*outside_identity()}
-    return [typed(o) for o in overrides if outside.isdisjoint((o.key_or_group, o.key_or_group.split(".")[0]))]
 
 
 def _grid_name(axes: Iterable[str], changed: Sequence[str]) -> str:
