@@ -3,45 +3,21 @@
 import re
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 from cheap_jobs import TINY, front_door
-from omegaconf import DictConfig
 
 from turngrid.config import machine
 from turngrid.config.base import ROOT
-from turngrid.config.compose import composer
+from turngrid.config.compose import compose
 from turngrid.experiments.cost_estimate import memory
-from turngrid.records.models import locate
-from turngrid.records.run_folder import identity
 from turngrid.tasks.schema import Slurm
 from turngrid.train.app import main
 from turngrid.train.launch import launching, one_run
 
 LAUNCHED = ("slurm", "slurm_gpu1", "slurm_gpu8", "slurm_multinode", "local_parallel")
-
-
-@pytest.fixture(scope="module")
-def configs() -> dict[str, DictConfig]:
-    """By option of ``cluster=``; each with settings of its job, and one without."""
-    job = ["cluster.slurm.timeout_min=7", "cluster.slurm.partition=x", "cluster.slurm.setup=[module load cuda]"]
-    more = [*job, "cluster.slurm.additional_parameters={mail-type: FAIL}"]
-    with composer() as composed:
-        return {"none": composed([])} | {option: composed([f"cluster={option}", *more]) for option in LAUNCHED}
-
-
-@pytest.mark.parametrize(
-    ("option", "nodes", "gpus"),
-    [("slurm", 1, None), ("slurm_gpu1", 1, 1), ("slurm_gpu8", 1, 8), ("slurm_multinode", 2, 8)],
-)
-def test_what_a_job_asks_for(configs: dict[str, DictConfig], option: str, nodes: int, gpus: int | None) -> None:
-    config = configs[option]
-    assert identity(config) == identity(configs["none"]), "who starts a run is no part of its name"
-    assert (config.cluster.slurm.nodes, config.cluster.slurm.gpus_per_node) == (nodes, gpus)
-    assert config.trainer.nnodes == nodes
 
 
 def test_the_page_has_every_key_and_option() -> None:
@@ -88,33 +64,20 @@ def test_without_slurm_nothing_is_submitted(
     assert main(["cluster=slurm", "estimate=true"]) == 0, "an estimate is made here"
 
 
-def test_each_run_has_gpus_of_its_own(configs: dict[str, DictConfig], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_run_has_gpus_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "gpus", lambda: 5)  # this machine may have none
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    two_each = configs["slurm_gpu8"].copy()
-    two_each.trainer.n_gpus_per_node = 2
+    two_each = compose(["cluster=slurm_gpu8", "trainer.n_gpus_per_node=2"])
     assert launching.devices([two_each]) == ["0,1", "2,3"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7,6,5,4,3")
     two_each.cluster.runs_at_once = 1
     assert launching.devices([two_each]) == ["7,6"]
-    on_cpus = configs["local_parallel"].copy()
-    on_cpus.cluster.runs_at_once = 3
+    on_cpus = compose(["cluster=local_parallel", "cluster.runs_at_once=3"])
     assert launching.devices([on_cpus]) == [None, None, None]
     on_cpus.cluster.runs_at_once = None
     monkeypatch.setattr(memory, "memory_here", lambda config: 9e9)
     monkeypatch.setattr(launching.os, "sched_getaffinity", lambda process: range(16))
     assert launching.devices([on_cpus]) == [None, None], "8 for the cores, of which 2 fit into memory"
-
-
-@pytest.mark.parametrize("launcher", ["here", "local_parallel"])
-def test_every_run_of_a_grid_is_checked_here_first(
-    launcher: str, refused: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TURNGRID_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(locate, "find_spec", lambda name: None)
-    words = ["-m", "model=tiny,smollm2_135m", f"cluster.launcher={launcher}", f"output_dir={tmp_path / 'runs'}"]
-    assert "model=smollm2_135m seed=0: model.path=packaged://smollm2_135m: " in refused(main, words)
-    assert list(tmp_path.iterdir()) == []
 
 
 MEETS = 'touch "$0"; for i in $(seq 1000); do [ -e "$1" ] && exit 0; sleep 0.1; done; exit 1'

@@ -17,8 +17,7 @@ from turngrid.records.resume import RlFolder
 def test_extensions_of_one_run_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = OmegaConf.create({"extend": str(tmp_path / "run"), "eval": {}})
     monkeypatch.setattr(run_folder, "copy_run", lambda *given: time.sleep(0.2))
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda name: run_folder._begin_extension(config, tmp_path / name), "ab"))
+    list(ThreadPoolExecutor(2).map(lambda name: run_folder._begin_extension(config, tmp_path / name), "ab"))
 
 
 def test_opponents_from_the_past_are_there(tmp_path: Path) -> None:

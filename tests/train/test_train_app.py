@@ -82,6 +82,8 @@ TYPOS = {
     "turn_reward=dense": "reward=dense",
     "env=null": "textworld",
     "-m sweep=a,b": "one sweep at a time",
+    "-m rollout=transformers,vllm": "rollout=vllm seed=0: ",
+    "-m rollout=transformers,vllm cluster=local_parallel": "rollout=vllm seed=0: ",
     "-m seed=0,1 algorithm.lam=interval(0,1)": "algorithm.lam=interval(0,1): write the values out",
     "env=[a,b]": "use -m env=A,B to run both",
     "env.name=:": "env.name=: is no environment: Empty module name (its form is module:Class)",
