@@ -192,27 +192,32 @@ def open_run(config: DictConfig, root: Path, overrides: Sequence[str] = ()) -> I
 def _begin_extension(config: DictConfig, path: Path) -> None:
     """Copy the extended run to ``path``, unless another process has done so."""
     source = Path(config.extend).expanduser().absolute()
-    with held(source):
+    with held(source, ".lock.extending", timeout=-1), held(source):  # extensions wait for each other
         if not path.exists():
             same_evaluation = composed(source).get("eval") == OmegaConf.to_container(config.eval, resolve=True)
             step = copy_run(source, path, same_evaluation)
             say(f"note: this run goes on from step {step} of {source.name}, which stays as it is")
 
 
-def read_failure(path: Path) -> dict[str, Any] | None:
-    """Return ``message`` and ``ended`` (Unix seconds) of a failed last attempt, else None."""
+def read_failure(path: Path) -> str:
+    """Return the message of a failed last attempt, else ""."""
     file = path / FAILURE
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+    try:
+        return str(json.loads(file.read_bytes())["message"]) if file.exists() else ""
+    except ValueError:
+        return f"{FAILURE} cannot be read"
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
+def held(path: Path, name: str = ".lock", timeout: float = 0) -> Iterator[None]:
     """Make a folder and hold it until the block ends or the process is killed.
+
+    A negative ``timeout`` waits for another process without limit.
 
     Raises:
         Refusal: another process holds it, or it cannot be made.
     """
-    lock = FileLock(path / ".lock", timeout=0)
+    lock = FileLock(path / name, timeout=timeout)
     try:
         path.mkdir(parents=True, exist_ok=True)
         lock.acquire()

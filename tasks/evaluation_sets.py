@@ -99,12 +99,17 @@ def evaluation_settings(run: Run) -> list[EvaluationSetting]:
     node, sets = run.eval, [_evaluation_set(run, *names) for names in tested(run)]
     settings: list[EvaluationSetting] = []
     for one, temperature in itertools.product(sets, map(float, node.temperatures)):
-        seats = run.of_environment(one.env).environment.seats
-        samples = node.samples_per_game * max(1, len(seats))
-        for opponent in run.opponents if seats else [""]:
+        opponents, samples = samples_of(run, one.env)
+        for opponent in opponents:
             name = label(own(run)[0], one.env, one.task, temperature, opponent) if settings else ""
             settings.append(EvaluationSetting(name, one, temperature, samples, opponent))
     return settings
+
+
+def samples_of(run: Run, env: str) -> tuple[list[str], int]:
+    """Return the opponents in an environment ("": no seats), and a game's samples against each."""
+    seats = run.of_environment(env).environment.seats
+    return run.opponents if seats else [""], run.eval.samples_per_game * max(1, len(seats))
 
 
 def through_servers(run: Run) -> bool:

@@ -41,12 +41,21 @@ NOT_READ = {  # keys of verl that the pipeline sets itself -> what to use instea
     "trainer.resume_from_path": "extend=runs/NAME",
     "data.train_files": "env= and env.task=",
     "data.val_files": "env= and env.task=",
+    "trainer.default_local_dir": "output_dir=",
+    "trainer.experiment_name": "tracking.run_name=",
+    "data.seed": "seed=",
+    f"{ROLLOUT}.seed": "seed=",
+    f"{ACTOR}.data_loader_seed": "seed=",
+    "critic.data_loader_seed": "seed=",
 }
+UNNAMED = "run"  # trainer.experiment_name by default
 
 
 def set_in_vain(run: Run) -> Iterator[str]:
     for key, instead in NOT_READ.items():
-        if (value := OmegaConf.select(run.config, key)) != OmegaConf.select(base.verl_tree(), key):
+        value, (node, _, name) = OmegaConf.select(run.config, key), key.rpartition(".")
+        typed = value is not None and not OmegaConf.is_interpolation(OmegaConf.select(run.config, node), name)
+        if typed and value not in (OmegaConf.select(base.verl_tree(), key), UNNAMED):
             yield f"{key}={value}: it changes nothing here; use {instead}"
 
 
@@ -117,7 +126,7 @@ def too_few_checkpoints(run: Run) -> Iterator[str]:
     trainer, roles = run.config.trainer, ("actor", "critic") if has_critic(run.config) else ("actor",)
     needed = 1 + -(-(LOOK_BACK - 1) // trainer.save_freq)
     for key in (f"max_{role}_ckpt_to_keep" for role in roles):
-        if (kept := trainer[key]) and 0 < kept < needed:
+        if (kept := trainer[key]) and kept < needed:
             reason = f"with trainer.save_freq={trainer.save_freq} health=rollback may find none before an alarm's steps"
             yield f"trainer.{key}={kept}: {reason}; use trainer.{key}={needed}"
 

@@ -29,6 +29,7 @@ SHARE = Range(0, 1)
 SEED = Range(0, 2**32 - 1, whole=True)
 NONE_TOO = Range(0, whole=True)
 OR_NULL = Range(1, whole=True, null=True)
+KEPT = Range(2, whole=True, null=True)  # verl deletes the last checkpoint before the next one is whole
 TEXT = Types(frozenset({"str"}))
 LORA = re.compile(r"(actor_rollout_ref|critic)\.model\.(lora_\w+|lora\.\w+|target_\w+|exclude_modules)")
 OUR_LORA = "the run's own keys are model.lora_*; LoRA begins with a new adapter, and a critic is trained whole"
@@ -105,6 +106,8 @@ LIMITS: dict[str, Limit] = {
     ),
     "trainer.device": Words(("cpu", "cuda")),
     "trainer.save_freq": Range(1, whole=True),  # evaluation plays what was saved
+    "trainer.max_actor_ckpt_to_keep": KEPT,
+    "trainer.max_critic_ckpt_to_keep": KEPT,
     "trainer.use_v1": Only(True, "only verl's V1 trainer keeps turn rewards"),
     "v1.trainer_mode": Words(MODES),
     "trainer.val_only": Only(False, "python -m experiments.evaluate evaluates without training"),

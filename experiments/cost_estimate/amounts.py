@@ -18,7 +18,7 @@ from turngrid.experiments.evaluation.result import FILE as RESULT
 from turngrid.records.damage import DISCARDED
 from turngrid.records.stages import stage_seconds
 from turngrid.tasks.budget import Allocation, with_games
-from turngrid.tasks.evaluation_sets import own, tested
+from turngrid.tasks.evaluation_sets import own, samples_of, tested
 from turngrid.tasks.mixture import shares, task_weights
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import games_wanted, validation_samples, what_to_set
@@ -49,7 +49,7 @@ class Amounts:
 
     allocation: Allocation
     games: tuple[Games, ...]
-    models: int  # base, after SFT, after RL
+    models: int  # base, after SFT, after RL, and after RL without a library
     samples: int  # evaluation episodes of each model
     validation: int  # episodes of all validations during RL
     units: dict[str, int]  # stage -> demonstrations, SFT or RL steps, or evaluation episodes
@@ -61,9 +61,10 @@ def amounts(run: Run) -> Amounts:
         games = tuple(_games(run))
     allocation = with_games(run.allocation, run.budget, sum(part.wanted for part in games if part.split == "train"))
     demonstrations, steps, sft = allocation.demonstrations, allocation.steps, run.model.sft
-    models = 1 + bool(demonstrations) + bool(steps)
-    evaluation_sets = len(tested(run)) * len(run.eval.temperatures)
-    samples = evaluation_sets * run.eval.games * run.eval.samples_per_game
+    both = bool(run.config.get("library")) and run.eval.library in (None, "both")
+    models = 1 + bool(demonstrations) + bool(steps) * (1 + both)
+    of_sets = sum(len(opponents) * each for opponents, each in (samples_of(run, env) for env, _ in tested(run)))
+    samples = run.eval.games * len(run.eval.temperatures) * of_sets
     units = {
         "demonstrations": demonstrations,
         "sft": int(sft.epochs) * -(-demonstrations // int(sft.batch_size)),

@@ -123,7 +123,7 @@ def disk(run: Run, wanted: Amounts, shape: Shape | None) -> Iterator[tuple[str, 
     if shape:
         trainer = run.config.trainer
         saved, keep = -(-allocation.steps // int(trainer.save_freq)), trainer.max_actor_ckpt_to_keep
-        at_once = int(min(saved, keep + 1) if keep and keep > 0 else saved)  # with the one that is being written
+        at_once = int(min(saved, keep + 1) if keep else saved)  # with the one that is being written
         after_sft = MODEL_BYTES * shape.parameters if allocation.demonstrations else 0
         needed += at_once * checkpoint_bytes(run.config, shape) + after_sft
         kept = (form.keeps(step) for form in run.forms.values() for step in range(1, allocation.steps + 1))

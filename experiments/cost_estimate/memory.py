@@ -23,6 +23,7 @@ from turngrid.config.method_settings import has_critic
 from turngrid.records.models import gpus
 from turngrid.records.models.gpus import GB
 from turngrid.records.models.shape import PREFIX_BYTES, Shape, has_experts, linears, settings_of, shape_of
+from turngrid.records.process.child import LAUNCHED
 from turngrid.records.run_folder import flattened
 from turngrid.tasks.run import Run
 from turngrid.tasks.schema import Cluster
@@ -75,9 +76,12 @@ class Devices:
 
 
 def memory_here(cluster: Cluster) -> float:
-    """Return a run's bytes: of its SLURM job, else its share of this machine, container or job."""
-    if cluster.launcher == "slurm" and cluster.slurm.mem_gb is not None:
-        return cluster.slurm.mem_gb * float(2**30) or math.inf  # 0: the node's
+    """Return a run's bytes: of its SLURM job, else its share of this machine, container or job.
+
+    A job without ``mem_gb`` looks at its node when it starts; before, nothing is known of it.
+    """
+    if cluster.launcher == "slurm" and (cluster.slurm.mem_gb is not None or LAUNCHED not in os.environ):
+        return (cluster.slurm.mem_gb or 0) * float(2**30) or math.inf  # 0: the node's
     limits = [float(psutil.virtual_memory().total), *_limits_of_groups()]
     limits.append(float(os.environ.get("SLURM_MEM_PER_NODE", "0")) * 2**20 or math.inf)  # in MB; 0: the node's
     return min(limits) / (cluster.launcher == "local_parallel" and cluster.runs_at_once or 1)
@@ -222,14 +226,22 @@ def runs_that_fit(run: Run) -> float:
 
 
 def problems(run: Run, shape: Shape, where: Devices) -> list[str]:
-    """Return a line for each part that does not fit; the last one ends with settings that fit."""
-    config, asked = run.config, demand(run, shape, where)
+    """Return a line for each part that does not fit, with settings that fit or another advice."""
+    asked = demand(run, shape, where)
     reasons = list(asked.lacking())
-    there, needed = psutil.virtual_memory().total * int(config.trainer.nnodes), asked.states(asked.critic)
-    if asked.engines("offload_policy") and not config.estimate_gpu and needed > USABLE * there:
-        words = f"offload_policy keeps {needed / GB:.0f} GB in the machine's memory"
-        reasons.append(f"{words}, which has {there / GB:.0f}")
-    return [*reasons[:-1], f"{reasons[-1]}; {_advice(run, asked)}"] if reasons else []
+    if reasons:
+        reasons[-1] += f"; {_advice(run, asked)}"
+    if asked.engines("offload_policy") and (reason := _beyond_host(run, asked)):
+        reasons.append(f"{reason}; use optimizer_offload or a machine with more memory")
+    return reasons
+
+
+def _beyond_host(run: Run, asked: Demand) -> str:
+    """Return why the machines cannot hold what ``offload_policy`` keeps there, or ""."""
+    there, needed = memory_here(run.cluster) * int(run.config.trainer.nnodes), asked.states(asked.critic)
+    if run.config.estimate_gpu or needed <= USABLE * there:
+        return ""
+    return f"offload_policy keeps {needed / GB:.0f} GB in the machine's memory, which has {there / GB:.0f}"
 
 
 def _advice(run: Run, asked: Demand) -> str:
@@ -240,7 +252,7 @@ def _advice(run: Run, asked: Demand) -> str:
     if rank:
         means.append((replace(asked, adapter=RANK * rank), {LORA: RANK}))
     if not asked.on_cpu:
-        for key in ("optimizer_offload", "offload_policy"):
+        for key in ("optimizer_offload", *(["offload_policy"] if not _beyond_host(run, asked) else [])):
             means.append((asked, {f"{node}.{key}": True for node in nodes}))
     plain, *others = [_first_that_fits(*each, rows_per_device(run.config)) for each in means]
     fitting = [plain] if plain else [*filter(None, others)]

@@ -110,8 +110,8 @@ def _of_run(folder: Path) -> Source:
     source = Source(kind, limits=limits_of(config.get("health") or {}), rl=rl)
     source.curves = Curves.of(_of_json(rl.metrics, source.skipped), not name or algorithm(name).needs_group)
     source.sft = list(_of_json(folder / "sft" / "metrics.jsonl", source.skipped))
-    message = str((read_failure(folder) or {}).get("message", ""))
-    source.failure = "\n  ".join(line for line in message.splitlines() if not line.startswith("  |"))  # no log
+    failure = read_failure(folder).splitlines()
+    source.failure = "\n  ".join(line for line in failure if not line.startswith("  |"))  # no log
     return source
 
 

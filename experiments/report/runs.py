@@ -171,7 +171,7 @@ def read_run(folder: Path, coordinates: Mapping[str, str] | None = None, seed: i
 
 def _reason(folder: Path, current: State, curve: pd.DataFrame) -> str:
     if current is State.FAILED:
-        message = str((read_failure(folder) or {}).get("message", "")).replace(f"{folder}/", "")
+        message = read_failure(folder).replace(f"{folder}/", "")
         return "\n".join(message.splitlines()[:SHOWN_LINES])
     if current is State.UNFINISHED and (folder / RESULT).exists():
         return f"{RESULT} cannot be read; the same command makes it again"

@@ -19,10 +19,11 @@ from pathlib import Path
 
 import msgspec
 
+from turngrid.config.overrides import parse
 from turngrid.envs.utils.files import write_whole
 from turngrid.envs.utils.names import meant
 from turngrid.experiments.sweep import record
-from turngrid.experiments.sweep.definition import lacking, load, points, scale_of
+from turngrid.experiments.sweep.definition import lacking, load, of_identity, points, scale_of
 from turngrid.experiments.sweep.record import Sweep
 from turngrid.experiments.tables import listed
 from turngrid.records.process.exit_codes import Refusal, command, own_words, say
@@ -60,15 +61,15 @@ def _usual(overrides: Sequence[str]) -> tuple[Sweep, Path]:
     """Return the sweep as it would be launched with these overrides, and its folder."""
     definition = load(NAME)
     scale = scale_of(definition, SCALE)
-    own = ("output_dir", "cluster", "fresh")
     given = dict(item.split("=", 1) for item in overrides)
-    extra = [item for item in overrides if item.split("=")[0].split(".")[0] not in own]
+    extra = of_identity([o for o in parse(overrides) if o.key_or_group != "seed"])
     about = (definition.title, definition.question, definition.published, scale.note, scale.layout, scale.takeaways)
     runs = points(scale, scale.seeds, extra, {})
     sweep = Sweep(NAME, SCALE, *about, extra, runs, suite=definition.suite)
     folder = record.folder_of(sweep, Path(given.get("output_dir", "runs")).expanduser().absolute())
     known = {run.label: run for run in launched.runs} if (launched := record.read(folder)) else {}
-    return msgspec.structs.replace(sweep, runs=[known.get(run.label, run) for run in runs]), folder
+    runs = [*(known.pop(run.label, run) for run in runs), *known.values()]  # of other seeds
+    return msgspec.structs.replace(sweep, runs=runs), folder
 
 
 def environments(sweep: Sweep) -> dict[str, list[str]]:

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import msgspec
 import yaml
+from hydra.core.override_parser.types import Override
 
+from turngrid.config.overrides import typed
 from turngrid.envs.extensions import shipped
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskError
 from turngrid.envs.utils.names import meant, nearest
 from turngrid.records.process.exit_codes import Refusal
+from turngrid.records.run_folder import outside_identity
 
 SWEEPS = Path(__file__).resolve().parents[2] / "sweeps"
 SUCCESS, SCORE = "success", "score"
@@ -161,6 +164,12 @@ def points(scale: Scale, seeds: Sequence[int], extra: Sequence[str], more: Mappi
         last = [] if seed is None else [f"seed={seed}"]
         runs.append(SweepRun(coordinates, seed or 0, [*scale.overrides, *chosen, *extra, *last]))
     return runs
+
+
+def of_identity(overrides: Sequence[Override]) -> list[str]:
+    """Return the overrides that change a run's identity, unlike ``cluster.name=mine``."""
+    outside = {*outside_identity()}
+    return [typed(o) for o in overrides if outside.isdisjoint((o.key_or_group, o.key_or_group.split(".")[0]))]
 
 
 def part(points: Sequence[SweepRun], only: Mapping[str, str]) -> list[SweepRun]:

@@ -91,12 +91,14 @@ def steps(root: Path) -> list[int]:
     return sorted({*_with(root, MANIFEST), *noted}, reverse=True)
 
 
-def seal_newest(root: Path, step: int) -> None:
-    """Seal the checkpoint of ``step``; delete the remains of the older ones that verl removed."""
+def seal_newest(root: Path, step: int, keep: int | None) -> None:
+    """Seal the checkpoint of ``step``; delete all but the newest ``keep`` (None: keep all).
+
+    verl deletes only what the same process saved, and of that only the folders of models.
+    """
     seal(folder_of(root, step))
-    for older in (folder_of(root, number) for number in _with(root, MANIFEST) if number < step):
-        if not (older / "actor").exists():
-            shutil.rmtree(older)
+    for older in sorted(_with(root, MANIFEST), reverse=True)[keep:] if keep else ():
+        shutil.rmtree(folder_of(root, older))
 
 
 def go_on_from(root: Path, step: int) -> None:

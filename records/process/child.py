@@ -24,6 +24,7 @@ VLLM_ON_CPU = {
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_LOGGING_LEVEL": "WARNING",
 }
+LAUNCHED = "TURNGRID_LAUNCHED"  # environment variable of a launched run: do not launch it again
 _REASON = "TURNGRID_REASON"  # environment variable with the file to which a stage writes its error
 
 

@@ -8,38 +8,16 @@ from pathlib import Path
 import psutil
 import pytest
 from cheap_jobs import TINY, front_door
-from omegaconf import DictConfig
 
 from turngrid.config import machine
 from turngrid.config.base import ROOT
-from turngrid.config.compose import composer
+from turngrid.config.compose import compose
 from turngrid.experiments.cost_estimate import memory
-from turngrid.records.run_folder import identity
 from turngrid.tasks.schema import Slurm
 from turngrid.train.app import main
 from turngrid.train.launch import launching, one_run
 
 LAUNCHED = ("slurm", "slurm_gpu1", "slurm_gpu8", "slurm_multinode", "local_parallel")
-
-
-@pytest.fixture(scope="module")
-def configs() -> dict[str, DictConfig]:
-    """By option of ``cluster=``; each with settings of its job, and one without."""
-    job = ["cluster.slurm.timeout_min=7", "cluster.slurm.partition=x", "cluster.slurm.setup=[module load cuda]"]
-    more = [*job, "cluster.slurm.additional_parameters={mail-type: FAIL}"]
-    with composer() as composed:
-        return {"none": composed([])} | {option: composed([f"cluster={option}", *more]) for option in LAUNCHED}
-
-
-@pytest.mark.parametrize(
-    ("option", "nodes", "gpus"),
-    [("slurm", 1, None), ("slurm_gpu1", 1, 1), ("slurm_gpu8", 1, 8), ("slurm_multinode", 2, 8)],
-)
-def test_what_a_job_asks_for(configs: dict[str, DictConfig], option: str, nodes: int, gpus: int | None) -> None:
-    config = configs[option]
-    assert identity(config) == identity(configs["none"]), "who starts a run is no part of its name"
-    assert (config.cluster.slurm.nodes, config.cluster.slurm.gpus_per_node) == (nodes, gpus)
-    assert config.trainer.nnodes == nodes
 
 
 def test_the_page_has_every_key_and_option() -> None:
@@ -54,6 +32,8 @@ def test_the_page_has_every_key_and_option() -> None:
 REFUSED = {
     "cluster.slurm.signal_delay_s=3600 cluster.slurm.timeout_min=60": "must be less than cluster.slurm.timeout_min=60",
     "cluster.slurm.nodes=2": "cluster=slurm_multinode",
+    "cluster=slurm_gpu8 cluster.slurm.nodes=2": "on 1; use cluster=slurm_multinode trainer.nnodes=2",
+    "cluster=slurm_gpu8 cluster.slurm.gpus_per_node=4": "use cluster.slurm.gpus_per_node=8",
     "cluster.slurm.mem_gb=4": "what fits: cluster.slurm.mem_gb=5",
     "cluster.slurm.additional_parameters=x": "use cluster.slurm.additional_parameters={mail-type: FAIL}",
     "-m cluster.slurm.partion=x": "use cluster.slurm.partition",
@@ -68,7 +48,7 @@ def test_what_cannot_be_launched_is_refused_in_one_line(
         (tmp_path / name).write_text("#!/bin/sh\nexit 9\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert main([*words.split(), "cluster=slurm", f"output_dir={tmp_path / 'runs'}"]) == 2
+    assert main(["cluster=slurm", *words.split(), f"output_dir={tmp_path / 'runs'}"]) == 2
     (line,) = capfd.readouterr().err.splitlines()
     assert REFUSED[words] in line
     assert not (tmp_path / "runs").exists()
@@ -84,17 +64,15 @@ def test_without_slurm_nothing_is_submitted(
     assert main(["cluster=slurm", "estimate=true"]) == 0, "an estimate is made here"
 
 
-def test_each_run_has_gpus_of_its_own(configs: dict[str, DictConfig], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_run_has_gpus_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "gpus", lambda: 5)  # this machine may have none
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    two_each = configs["slurm_gpu8"].copy()
-    two_each.trainer.n_gpus_per_node = 2
+    two_each = compose(["cluster=slurm_gpu8", "trainer.n_gpus_per_node=2"])
     assert launching.devices([two_each]) == ["0,1", "2,3"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7,6,5,4,3")
     two_each.cluster.runs_at_once = 1
     assert launching.devices([two_each]) == ["7,6"]
-    on_cpus = configs["local_parallel"].copy()
-    on_cpus.cluster.runs_at_once = 3
+    on_cpus = compose(["cluster=local_parallel", "cluster.runs_at_once=3"])
     assert launching.devices([on_cpus]) == [None, None, None]
     on_cpus.cluster.runs_at_once = None
     monkeypatch.setattr(memory, "memory_here", lambda config: 9e9)

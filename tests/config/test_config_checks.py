@@ -217,8 +217,10 @@ env.max_turns=3
     w2-o3-q4; use more turns
 prompt=react env.max_turns=20
     data.max_response_length=; use prompt.history=2
-trainer.total_epochs=150
-    trainer.total_epochs=150; use budget.rl_steps
+data.seed=5
+    data.seed=5; use seed=
+trainer.default_local_dir=/big/disk
+    trainer.default_local_dir=/big/disk; use output_dir=
 model=qwen2.5_0.5b cluster=gpu1
     model.sft.lr=1e-06; use 
 model=qwen2.5_0.5b budget=rl_only

@@ -49,6 +49,9 @@ def test_games_that_are_there_are_counted(composed: Composer, cache: Path) -> No
     assert (train.split, train.wanted, train.cached) == ("train", 16, 3)
     assert (test.split, test.wanted, test.cached) == ("test", 4, 1)
     assert (wanted.models, wanted.samples) == (3, 4)
+    seats, library = ["env=two_player", "eval.opponents=[random,first]"], ["library=[experience]"]
+    both, twice = (amounts(Run(composed(words))) for words in (seats, library))
+    assert (both.samples, twice.models) == (200 * 2 * 2, 4)
 
 
 def test_a_split_that_is_too_small_is_refused(composed: Composer) -> None:
@@ -287,10 +290,18 @@ def test_a_run_that_does_not_fit_here_never_starts(composed: Composer, monkeypat
     monkeypatch.setattr(machine, "here", lambda: gpus.GPUS["RTX4090"])
     estimate.check(Run(composed(HALF)), said.append)
     assert "18 of a GPU's 24GB needed" in said[0]
-    with pytest.raises(ConfigError, match="30 GB a GPU needed, 24 GB there.*offload_policy=true"):
-        estimate.check(Run(composed(["model=qwen2.5_1.5b", "cluster=gpu1"])), said.append)
+    for host, offload in ((64 * GB, True), (16 * GB, False)):
+        monkeypatch.setattr(memory, "memory_here", lambda cluster, host=host: host)
+        with pytest.raises(ConfigError, match="30 GB a GPU needed, 24 GB there; what fits: ") as caught:
+            estimate.check(Run(composed(["model=qwen2.5_1.5b", "cluster=gpu1"])), said.append)
+        assert ("offload_policy=true" in str(caught.value)) == offload
     monkeypatch.setattr(machine, "here", lambda: None)
     estimate.check(Run(composed(HALF)), said.append)
     assert "cluster.gpu_memory_gb" in said[-1]
     estimate.check(Run(composed(["model.path=nobody/knows"])), said.append)
     assert said[-1].startswith("note: model.path=nobody/knows: its size is not known, so memory was not checked")
+    job = [f"{memory.ACTOR}.fsdp_config.offload_policy=true", "model=qwen2.5_7b", "cluster=slurm_gpu8"]
+    monkeypatch.undo()
+    estimate.check(Run(composed([*job, "cluster.gpu_memory_gb=80"])), said.append)  # its node's memory is not known
+    with pytest.raises(ConfigError, match="keeps 122 GB in the machine's memory, which has 69; use optimizer_offload"):
+        estimate.check(Run(composed([*job, "cluster.gpu_memory_gb=80", "cluster.slurm.mem_gb=64"])), said.append)

@@ -41,6 +41,8 @@ def test_from_a_record(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkey
     assert "400 of w2-o3-q4, 0 of them made already" in out
     assert "25 steps x 128 = 3,200 episodes" in out
     assert "3 min 08 s" in out and "time: as recorded on " in out
+    grid = ["-m", *asked, "estimate_gpu=H100,A100", "cluster=slurm_gpu1", "model=qwen2.5_0.5b", "fresh=true"]
+    assert main(grid) == 0 and capfd.readouterr().out.count("memory of ") == 2
     assert not (tmp_path / "runs").exists()
 
 

@@ -12,7 +12,7 @@ from turngrid.config.compose import composer
 from turngrid.config.errors import ConfigError
 from turngrid.envs.babyai.environment import BabyAI
 from turngrid.experiments.evaluation.result import RunResult, StageResult, State, state
-from turngrid.experiments.suite.__main__ import JSON, main
+from turngrid.experiments.suite.__main__ import JSON, _usual, main
 from turngrid.experiments.suite.measures import SAMPLES
 from turngrid.experiments.sweep import record
 from turngrid.experiments.sweep.definition import Layout, lacking, load, points
@@ -83,8 +83,9 @@ def test_a_run_folder_tells_its_state(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "attempts.jsonl").write_text("{}\n")
     assert state(folder) is State.UNFINISHED
-    (folder / "failure.json").write_text('{"message": "no", "ended": 1.0}\n')
-    assert state(folder) is State.FAILED
+    for failure in ('{"message": "no", "ended": 1.0}\n', ""):  # and a damaged one
+        (folder / "failure.json").write_text(failure)
+        assert state(folder) is State.FAILED
     (folder / "result.json").write_text("{}")  # half of one
     assert state(folder) is State.FAILED
     RunResult("run", str(folder), 0, [], units=0.0).write(folder)
@@ -119,6 +120,14 @@ def test_an_environment_without_its_extra_is_skipped_with_the_install_line(
     assert 'pip install "turngrid[babyai]"' in capsys.readouterr().err
     with pytest.raises(ConfigError, match="no run of this sweep can start: env=babyai needs no-such-module"):
         prepare_launch(["sweep=suite_laptop", "only.env=babyai"])
+
+
+def test_the_suite_looks_where_its_launch_wrote(tmp_path: Path) -> None:
+    words = ["eval.games=3", "env.workers=1", "health=off", "seed=1", f"output_dir={tmp_path}"]
+    sweep = prepare_launch(["sweep=suite_laptop", "only.env=crafting", "only.training=25", *words]).sweep
+    folder = record.write(sweep, tmp_path)
+    found, where = _usual(words)
+    assert where == folder and sweep.runs[0] in found.runs
 
 
 def stage(name: str, wins: int) -> StageResult:

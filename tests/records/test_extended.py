@@ -1,11 +1,23 @@
 """What the copy of a run has with which an extended run begins."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+from omegaconf import OmegaConf
+
 from turngrid.envs.utils.files import write_whole
+from turngrid.records import run_folder
 from turngrid.records.extended import copy_run
 from turngrid.records.files import checkpoints
 from turngrid.records.resume import RlFolder
+
+
+def test_extensions_of_one_run_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = OmegaConf.create({"extend": str(tmp_path / "run"), "eval": {}})
+    monkeypatch.setattr(run_folder, "copy_run", lambda *given: time.sleep(0.2))
+    list(ThreadPoolExecutor(2).map(lambda name: run_folder._begin_extension(config, tmp_path / name), "ab"))
 
 
 def test_opponents_from_the_past_are_there(tmp_path: Path) -> None:

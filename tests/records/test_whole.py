@@ -75,12 +75,12 @@ def test_the_newest_whole_checkpoint_counts_and_no_note(
     assert checkpoints.newest(tmp_path, content=True) == expected
 
 
-def test_what_verl_removes_for_a_new_checkpoint_is_none_any_more(tmp_path: Path) -> None:
-    for step in (5, 10):
+def test_what_verl_removes_or_has_forgotten_after_a_resume_is_none_any_more(tmp_path: Path) -> None:
+    for step in (1, 5, 10):
         checkpoint(tmp_path, step)
     shutil.rmtree(checkpoints.folder_of(tmp_path, 5) / "actor")
     checkpoint(tmp_path, 15, whole=False)
-    checkpoints.seal_newest(tmp_path, 15)
+    checkpoints.seal_newest(tmp_path, 15, 2)
     assert checkpoints.newest(tmp_path, content=True) == 15
     assert checkpoints.steps(tmp_path) == [15, 10]
 
@@ -100,7 +100,7 @@ def test_a_model_of_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     rl = RlFolder(tmp_path)
     (tmp_path / "result.json").write_text("{}")
     (checkpoint(rl.checkpoints, 5, whole=False) / "data.pt").write_text("order")
-    checkpoints.seal_newest(rl.checkpoints, 5)
+    checkpoints.seal_newest(rl.checkpoints, 5, None)
     (checkpoints.folder_of(rl.checkpoints, 5) / "data.pt").unlink()
     assert locate.checkpoint(tmp_path) == rl.model(5)
     (rl.model(5) / "config.json").write_text("")

@@ -1,6 +1,7 @@
 """Playing by hand and watching, as a user does it: commands through a pipe, real workers."""
 
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from turngrid.config.suggest import groups
 from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.tasks.schema import NODES, Top
-from turngrid.train.play.__main__ import main, split_settings
+from turngrid.train.play.__main__ import Screen, main, split_settings
 
 LAKE = ["env=gym", "env.kwargs={desc: [SFF,FHF,FFG]}"]  # its plan: down, down, right, right
 Play = Callable[..., subprocess.CompletedProcess[str]]
@@ -61,6 +62,12 @@ def test_our_commands_cost_no_turn(play: Play) -> None:
     assert "> !plan\n[turn 3 of 16, score 0 of 1, not a valid action" in out
     assert "> !quit\n[turn 4 of 16, score 0 of 1, not a valid action, sparse reward +0]\n" in out
     assert "won after 5 of 16 turns\n" in out
+
+
+def test_ctrl_c_ends_it_at_a_prompt(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    after: list[Screen] = []
+    monkeypatch.setattr(Screen, "ask", lambda screen: signal.raise_signal(signal.SIGINT) or after.append(screen) or "")
+    assert play(*LAKE).returncode == 130 and after == []
 
 
 def test_the_next_game_is_another_one_and_lost_is_not_won(play: Play) -> None:

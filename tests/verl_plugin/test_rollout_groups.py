@@ -49,7 +49,7 @@ def train(rl: RlFolder, groups: AsyncGroups, step: int, *names: str) -> None:
 
 def save(rl: RlFolder, step: int) -> None:
     rl.model(step).mkdir(parents=True)
-    checkpoints.seal_newest(rl.checkpoints, step)
+    checkpoints.seal_newest(rl.checkpoints, step, None)
 
 
 def names(folder: Path) -> list[str]:

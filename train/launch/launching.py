@@ -18,11 +18,11 @@ from omegaconf import DictConfig
 
 from turngrid.config import machine
 from turngrid.config.errors import ConfigError
-from turngrid.records.process.child import started
+from turngrid.records.process.child import LAUNCHED, started
 from turngrid.records.process.exit_codes import say
 from turngrid.tasks.run import Run
 from turngrid.train.launch import one_run
-from turngrid.train.launch.one_run import LAUNCHED, LaunchedRun, command
+from turngrid.train.launch.one_run import LaunchedRun, command
 
 HERE, SLURM, PARALLEL = "here", "slurm", "local_parallel"
 POLL_SECONDS = 0.2
@@ -43,11 +43,8 @@ def launcher(configs: Sequence[DictConfig], config_dir: str | None) -> Launcher:
     name = config.cluster.launcher
     folder = Path(config.output_dir).expanduser().absolute() / name
     if name == HERE:
-        if not (config.estimate or config.estimate_gpu):
-            machine.check(config)  # refuse it once here, instead of in each run
-        return partial(_one_by_one, config_dir=config_dir)
+        return partial(one_by_one, config_dir=config_dir)
     if name == PARALLEL:
-        machine.check_gpus(config)
         return partial(run_all, folder / STARTED, devices(configs), config_dir=config_dir)
     if shutil.which("sbatch") is None or shutil.which("srun") is None:
         reason = "submits jobs and this machine has no sbatch"
@@ -58,7 +55,7 @@ def launcher(configs: Sequence[DictConfig], config_dir: str | None) -> Launcher:
     return partial(launch, config.cluster.slurm, folder, config_dir=config_dir)
 
 
-def _one_by_one(runs: Sequence[LaunchedRun], config_dir: str | None) -> list[str]:
+def one_by_one(runs: Sequence[LaunchedRun], config_dir: str | None) -> list[str]:
     failed = []
     for run in runs:
         print(f"\nturngrid: run {run.number} of {len(runs)}: {run.label}", file=sys.stderr, flush=True)
@@ -90,12 +87,23 @@ def check_slurm(config: DictConfig) -> None:
     if slurm.signal_delay_s >= 60 * slurm.timeout_min:
         limit = f"cluster.slurm.timeout_min={slurm.timeout_min} (minutes)"
         raise ConfigError(f"cluster.slurm.signal_delay_s={slurm.signal_delay_s} (seconds) must be less than {limit}")
-    if (nodes := slurm.nodes) > 1 and config.trainer.device == "cpu":
-        reason = f"cluster={name} computes on one node"
-        raise ConfigError(f"cluster.slurm.nodes={nodes}: {reason}; use cluster=slurm_multinode")
+    _check_nodes(config)
     if not isinstance(slurm.additional_parameters or {}, Mapping):
         key = "cluster.slurm.additional_parameters"
         raise ConfigError(f"{key}={slurm.additional_parameters}: no options of sbatch; use {key}={{mail-type: FAIL}}")
+
+
+def _check_nodes(config: DictConfig) -> None:
+    """Raise ConfigError if a job does not ask for the nodes and GPUs that the run computes on."""
+    slurm, trainer, on_gpus = config.cluster.slurm, config.trainer, config.trainer.device == "cuda"
+    nodes, needed = slurm.nodes, int(trainer.nnodes) if on_gpus else 1
+    if not needed <= nodes <= needed + config.actor_rollout_ref.rollout.nnodes:  # servers of separate_async
+        use = f"cluster=slurm_multinode trainer.nnodes={nodes}" if nodes > 1 else "cluster=slurm_gpu8"
+        raise ConfigError(f"cluster.slurm.nodes={nodes}: the run computes on {needed}; use {use}")
+    gpus, each = None if slurm.gres or not on_gpus else slurm.gpus_per_node, trainer.n_gpus_per_node
+    if gpus is not None and gpus < each:
+        key = "cluster.slurm.gpus_per_node"
+        raise ConfigError(f"{key}={gpus}: the run computes on {each} of each node; use {key}={each}")
 
 
 class Going(NamedTuple):

@@ -7,14 +7,14 @@ import argparse
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import hydra
 from omegaconf import DictConfig
 from rich.table import Table
 
-from turngrid.config import base
+from turngrid.config import base, machine
 from turngrid.config.errors import ConfigError
 from turngrid.envs.utils.child_path import child_path
 from turngrid.experiments.cost_estimate import estimate
@@ -22,7 +22,8 @@ from turngrid.experiments.cost_estimate.amounts import amounts, forecast, record
 from turngrid.experiments.evaluation.result import State, state
 from turngrid.experiments.evaluation.tables import plain_text
 from turngrid.experiments.sweep import record
-from turngrid.records.process.exit_codes import say
+from turngrid.experiments.sweep.definition import SweepRun
+from turngrid.records.process.exit_codes import Refusal, say
 from turngrid.records.run_folder import put_aside, run_name
 from turngrid.tasks.run import Run
 from turngrid.train.launch import launching, one_run
@@ -47,18 +48,27 @@ def ready(arguments: Sequence[str], args: argparse.Namespace) -> Start:
     launch = prepare_launch(args.overrides, args.config_dir)
     if launch.dry_run:
         return lambda: _print(launch)
+    if all(config.estimate or config.estimate_gpu for config in launch.configs):
+        runs = _numbered(zip(launch.sweep.runs, launch.labels, strict=True))
+        return lambda: 1 if launching.one_by_one(runs, args.config_dir) else 0
     start = launching.launcher(launch.configs, args.config_dir)
-    if launching.elsewhere(launch.configs[0]):
-        _check_memory(launch)  # before jobs wait
+    _check_machine(launch)
     return lambda: _start(launch, start)
 
 
-def _check_memory(launch: Launch) -> None:
+def _check_machine(launch: Launch) -> None:
+    """Raise ConfigError if a run does not fit, or lacks a package or GPU on this machine."""
     for run, config in zip(launch.sweep.runs, launch.configs, strict=True):
         try:
+            if config.cluster.launcher != launching.SLURM:
+                machine.check(config)
             estimate.check(Run(config), lambda note: None)  # each run prints its notes itself
-        except ConfigError as error:
+        except Refusal as error:
             raise ConfigError(f"{run.label}: {error}" if len(launch.configs) > 1 else str(error)) from error
+
+
+def _numbered(runs: Iterable[tuple[SweepRun, str]]) -> list[one_run.LaunchedRun]:
+    return [one_run.LaunchedRun(number, tuple(run.overrides), label) for number, (run, label) in enumerate(runs, 1)]
 
 
 def _laboratory(overrides: Sequence[str]) -> Start:
@@ -81,8 +91,7 @@ def _start(launch: Launch, start: launching.Launcher) -> int:
     runs = dict(zip(launch.folders, zip(launch.sweep.runs, launch.labels, strict=True), strict=True))
     left = [run for path, run in runs.items() if state(path) is not State.FINISHED]
     say(f"{launch.sweep.title}: {len(left)} runs to go, {len(runs) - len(left)} finished")
-    jobs = [one_run.LaunchedRun(number, tuple(run.overrides), label) for number, (run, label) in enumerate(left, 1)]
-    failed = start(jobs)
+    failed = start(_numbered(left))
     for line in failed:
         say(f"failed: {line}")
     pages = ["report"] if launch.sweep.suite is None else ["report", "suite"]

@@ -12,7 +12,6 @@ from pathlib import Path
 from turngrid.envs.utils.parent import die_with_parent
 from turngrid.records.process.child import child_variables
 
-LAUNCHED = "TURNGRID_LAUNCHED"  # environment variable of a launched run: do not launch it again
 WATCHED = ("tracking.group", "tracking.run_name")  # keys for trackers, not part of a run's identity
 
 

@@ -15,9 +15,11 @@ import submitit
 from omegaconf import OmegaConf
 
 from turngrid.envs.utils.child_path import child_path
+from turngrid.envs.utils.files import write_whole
+from turngrid.records.process.child import LAUNCHED
 from turngrid.records.process.exit_codes import say
 from turngrid.tasks.schema import Slurm
-from turngrid.train.launch.one_run import LAUNCHED, LaunchedRun, command
+from turngrid.train.launch.one_run import LaunchedRun, command
 from turngrid.train.launch.slurm_job import Job
 
 NAME = "turngrid"
@@ -54,7 +56,7 @@ def submit(slurm: Slurm, folder: Path, runs: Sequence[LaunchedRun], config_dir: 
     jobs = dict(zip(runs, start(slurm, folder, [command(run, config_dir) for run in runs]), strict=True))
     array = jobs[runs[0]].job_id.split("_")[0]
     record = {job.job_id: run.identity for run, job in jobs.items()}  # for a later launch of the same runs
-    (folder / f"{array}_{RECORD}").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    write_whole(folder / f"{array}_{RECORD}", json.dumps(record, indent=2) + "\n")
     say(f"submitted SLURM job {array}: {len(runs)} run{'s' * (len(runs) > 1)}, {slurm.timeout_min} min each")
     for run, job in jobs.items():
         say(f"  job {job.job_id}: {run.label}")

@@ -23,13 +23,14 @@ from turngrid.experiments.sweep.definition import (
     SweepRun,
     lacking,
     load,
+    of_identity,
     part,
     points,
     scale_of,
 )
 from turngrid.experiments.sweep.record import Sweep
 from turngrid.records.process.exit_codes import Refusal, say
-from turngrid.records.run_folder import outside_identity, run_name
+from turngrid.records.run_folder import run_name
 from turngrid.train.launch.one_run import WATCHED
 
 DEFAULT_SCALE = "laptop"
@@ -84,6 +85,7 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     definition = _of_file(name) if name else _grid(words, several)
     scale = _one(words, "scale", DEFAULT_SCALE) if name else ""
     chosen = scale_of(definition, scale)
+    _refuse_keys_of_axes(chosen, of_runs)
     axes = {o.key_or_group: _axis(o) for o in several}
     whole = points(chosen, _seeds(words, chosen.seeds), list(map(typed, single)), axes)
     chosen_points = part(whole, only)
@@ -91,7 +93,7 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
         chosen_points = playable(chosen_points)
     with composer(config_dir) as composed:
         configs = compose_runs(composed, chosen_points)
-    changed = _of_identity([*single, *several])
+    changed = of_identity([*single, *several])
     group = Path(name).stem or _grid_name(axes, changed)
     named = group if name or len(whole) > 1 else ""  # one run has its own name in trackers
     runs = [_with_folder(point, config, named) for point, config in zip(chosen_points, configs, strict=True)]
@@ -101,10 +103,14 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     return Launch(sweep, tuple(point.coordinates for point in whole), tuple(configs), **flags)
 
 
-def _of_identity(overrides: Sequence[Override]) -> list[str]:
-    """Return the overrides that change a run's identity, unlike ``cluster.name=mine``."""
-    outside = {*outside_identity()}
-    return [typed(o) for o in overrides if outside.isdisjoint((o.key_or_group, o.key_or_group.split(".")[0]))]
+def _refuse_keys_of_axes(scale: Scale, words: Sequence[Override]) -> None:
+    """Raise ConfigError if an override changes what an axis sets: labels would be wrong."""
+    settings = ((axis, text) for axis, values in scale.axes.items() for texts in values.values() for text in texts)
+    taken = {text.partition("=")[0].lstrip("+~"): axis for axis, text in settings}
+    if override := next((o for o in words if o.key_or_group in taken), None):
+        axis = taken[override.key_or_group]
+        use = f"use only.{axis}=VALUE or a sweep file of your own"
+        raise ConfigError(f"{typed(override)}: this sweep's axis {axis} sets it; {use}")
 
 
 def _grid_name(axes: Iterable[str], changed: Sequence[str]) -> str:

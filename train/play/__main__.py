@@ -75,13 +75,13 @@ def main(arguments: list[str]) -> int:
         config.env.tasks, config.env.task = None, first  # env.max_turns stays the mixture's, as in training
         if others:
             say(f"note: of env.tasks, {first} is played; env.task={others[0]} plays another")
-    # asyncio's own handler waits for the event loop, which is blocked while it reads input
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     asyncio.run(_play(Run(config), settings))
     return 0
 
 
 async def _play(run: Run, settings: PlaySettings) -> None:
+    # instead of asyncio's handler, which waits for the event loop: reading input blocks it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     env, screen, number = run.config.env, Screen(), settings.game
     task = _game(run, settings.split, number)
     async with EnvPool(env.name, 1, env.step_deadline_s, settings=env, legal=True) as pool:

@@ -279,7 +279,8 @@ class StepTrainer:
         with watchdog.current.within("checkpoint"):
             self.methods.save(self._checkpoint())
             super()._save_checkpoint()
-        checkpoints.seal_newest(self._checkpoint().parent, self.global_steps)
+        kept = self.config.trainer.max_actor_ckpt_to_keep
+        checkpoints.seal_newest(self._checkpoint().parent, self.global_steps, kept)
         self._saved = {"timing/save_checkpoint": time.perf_counter() - start}
         self.groups.saved()
         self.logger.trackers.keep(self.global_steps)
