@@ -17,6 +17,7 @@ from turngrid.config.errors import ConfigError
 from turngrid.config.overrides import parse, quoted, typed
 from turngrid.envs.utils.names import file_name
 from turngrid.experiments.sweep.definition import (
+    Axis,
     Definition,
     Layout,
     Scale,
@@ -85,7 +86,7 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     definition = _of_file(name) if name else _grid(words, several)
     scale = _one(words, "scale", DEFAULT_SCALE) if name else ""
     chosen = scale_of(definition, scale)
-    _refuse_keys_of_axes(chosen, of_runs)
+    _refuse_keys_of_axes({axis: values for axis, values in chosen.axes.items() if axis not in only}, of_runs)
     axes = {o.key_or_group: _axis(o) for o in several}
     whole = points(chosen, _seeds(words, chosen.seeds), list(map(typed, single)), axes)
     chosen_points = part(whole, only)
@@ -103,9 +104,9 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     return Launch(sweep, tuple(point.coordinates for point in whole), tuple(configs), **flags)
 
 
-def _refuse_keys_of_axes(scale: Scale, words: Sequence[Override]) -> None:
+def _refuse_keys_of_axes(axes: dict[str, Axis], words: Sequence[Override]) -> None:
     """Raise ConfigError if an override changes what an axis sets: labels would be wrong."""
-    settings = ((axis, text) for axis, values in scale.axes.items() for texts in values.values() for text in texts)
+    settings = ((axis, text) for axis, values in axes.items() for texts in values.values() for text in texts)
     taken = {text.partition("=")[0].lstrip("+~"): axis for axis, text in settings}
     if override := next((o for o in words if o.key_or_group in taken), None):
         axis = taken[override.key_or_group]
