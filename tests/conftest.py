@@ -15,7 +15,10 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 from turngrid.envs.games.cache import cache_root
+from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
+from turngrid.envs.registry import make_environment
+from turngrid.envs.types import TaskRef
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -102,6 +105,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling |
 def game_cache() -> Path:
     """The cache of every run on this machine: making a TextWorld game takes a second of a core."""
     return cache_root()
+
+
+@pytest.fixture(scope="session")
+def games() -> list[TaskRef]:
+    """Four games of demonstrations, made once and kept."""
+    return Catalogue(make_environment("textworld"), None).tasks("w2-o3-q4", "demonstrations", 4, progress=False)
 
 
 @pytest.fixture(scope="module")

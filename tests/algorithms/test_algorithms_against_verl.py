@@ -133,17 +133,13 @@ def test_kl_in_the_reward_stays_on_action_tokens(kind: str) -> None:
 
 
 def test_dummy_rows_do_not_dilute_our_kl_metric() -> None:
-    """As they do verl's (test_verl_bugs.py)."""
+    """As they do verl's (test_verl_bugs.py); a batch without any action has no KL."""
     expected = apply_kl_penalty(rows(), controller())[1]["actor/reward_kl_penalty"]
     for dead in (0, 6):
         ours = estimators.apply_kl_penalty(rows(dead), controller())[1]["actor/reward_kl_penalty"]
         assert ours == pytest.approx(expected, rel=1e-5)
-
-
-def test_a_batch_without_any_action_has_no_kl() -> None:
-    data = rows()
-    data.batch["response_mask"] *= 0
-    assert estimators.apply_kl_penalty(data, controller())[1]["actor/reward_kl_penalty"] == 0.0
+    (none := rows()).batch["response_mask"] *= 0
+    assert estimators.apply_kl_penalty(none, controller())[1]["actor/reward_kl_penalty"] == 0.0
 
 
 def controller() -> SimpleNamespace:

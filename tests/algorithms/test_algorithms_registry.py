@@ -40,9 +40,7 @@ def test_an_option_hands_verl_the_registered_estimator(name: str) -> None:
     assert found.actor_rollout_ref.rollout.n > 1 or not asked.needs_group
 
 
-def test_a_word_of_another_package_is_its_yaml_or_its_entry_point(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_word_of_another_package_is_its_yaml_or_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {"theirs": "defaults:\n  - gigpo\n", "estimates": "defaults:\n  - reinforce_plus_plus\n"}
     for word, text in files.items():
         (tmp_path / f"{word}.yaml").write_text(text)

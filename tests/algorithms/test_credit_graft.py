@@ -61,9 +61,7 @@ def graft(turns: Turns, **settings: Any) -> list[list[float]]:
 
 
 @pytest.mark.parametrize(("outcome", "wanted"), [("out_of_turns", 0 + 0.9 - 0.9), ("lost", 0 - 0.9), ("won", 0 - 0.9)])
-def test_an_episode_that_was_cut_off_goes_on_in_the_graph_and_one_that_ended_does_not(
-    outcome: str, wanted: float
-) -> None:
+def test_a_cut_episode_goes_on_in_the_graph_and_one_that_ended_does_not(outcome: str, wanted: float) -> None:
     """V(B) = 1; the first episode's only move is one of two times that x was seen in A."""
     turns = table(("P", "A x B", [0], outcome), ("P", "A y B z C", [0, 1], "won"))
     first, second = graft(turns, gamma=0.9)

@@ -129,7 +129,6 @@ def test_a_group_of_equal_scores_is_made_up_for(settings: Any, factor: float) ->
     found = method("credit", "group_scale", **settings)(turns, spread(GRPO + [0.0] * 3, turns))
     wanted = [factor * number for number in GRPO] + [0.0] * 3
     assert found[:, 0].tolist() == pytest.approx(wanted, abs=1e-5)
-    assert (wanted[0], wanted[5]) == pytest.approx((1.09141 * factor, 1.15470 * factor))
 
 
 def test_without_a_group_of_unequal_scores_nothing_is_learned() -> None:
@@ -169,11 +168,6 @@ def test_hgpo_may_count_the_episodes_advantage_too() -> None:
 # ---- float32 rounding is no difference
 
 
-def of_rewards(*rewards: list[float], states: str) -> Turns:
-    """One group whose episodes take the same way, with rewards as float32 has them."""
-    return example_x(paths={f"P_{n}": taking(states[: len(own) + 1], own, outcome=1) for n, own in enumerate(rewards)})
-
-
 def test_hgpo_leaves_out_histories_whose_returns_differ_by_rounding() -> None:
     """The two with .3 share their second state too. Equal returns there have no weight beside
     -.70711 of the first state."""
@@ -191,7 +185,7 @@ def test_hgpo_leaves_out_histories_whose_returns_differ_by_rounding() -> None:
 @pytest.mark.parametrize("rewards", [[[0.1, 0.2], [0.3]], [[3.3, 6.7], [10.0]], [[1e4, -1e4, 0.1], [0.1]]])
 def test_all_methods_have_one_tolerance(rewards: list[list[float]]) -> None:
     """Of the numbers that were summed up: 1e4 - 1e4 + .1 is as exact as 1e4 is."""
-    turns = of_rewards(*rewards, states="STUV")
+    turns = example_x(paths={f"P_{n}": taking("STUV"[: len(own) + 1], own, 1) for n, own in enumerate(rewards)})
     turns = replace(turns, tree=torch.zeros(2).long(), node=turns.state)
     assert not any(credit_of(method("credit", "tree"), turns)[0]) and not any(
         credit_of(method("credit", "gigpo", by_turns=True, weight=0.0), turns)[1]
@@ -204,7 +198,6 @@ def test_all_methods_have_one_tolerance(rewards: list[list[float]]) -> None:
 
 def test_equal_entropies_are_not_stretched_to_the_whole_scale() -> None:
     turns = example_x()
-    assert turns.entropy is not None
     turns = replace(turns, entropy=turns.entropy * 0 + 0.3)
     turns.entropy[0, 0] += 1e-9  # type: ignore[index]
     for credit in (method("credit", "aem"), method("credit", "aepo")):

@@ -27,9 +27,7 @@ KEPT = {
     "std_top share=0.1": [4, 5, 6],  # int(.1 x 2) is 0, and one group is kept
     "std_top share=1": [0, 1, 2, 3, 4, 5, 6],
     "std_top_p": [0, 1, 2, 3, 4, 5, 6],  # .9 x 1.09274 - .01 is above .57735
-    "std_top_p share=0.5": [4, 5, 6],  # .54637 is not
     "std_min_p": [0, 1, 2, 3, 4, 5, 6],
-    "std_min_p share=0.9": [4, 5, 6],  # of .57735 that is .51962
 }
 
 

@@ -82,13 +82,10 @@ def scores(chosen: Any, turns: Turns) -> list[float]:
     return list(found[:, 0].tolist())
 
 
-def test_scores_of_example_x() -> None:
-    assert scores(method("algo", "seeupo"), example_x()) == pytest.approx(Z, abs=1e-5)
-
-
-@pytest.mark.parametrize("names", [["P_0"], ["P_0", "Q_4"]], ids=["one", "one a group"])
-def test_episodes_alone_teach_nothing(names: list[str]) -> None:
-    assert not any(scores(method("algo", "seeupo"), example_x(paths={name: PATHS[name] for name in names})))
+@pytest.mark.parametrize(("names", "wanted"), [(PATHS, Z), (["P_0"], [0]), (["P_0", "Q_4"], [0, 0])])
+def test_scores_of_example_x_and_of_episodes_alone(names: Any, wanted: list[float]) -> None:
+    paths = {name: PATHS[name] for name in names}
+    assert scores(method("algo", "seeupo"), example_x(paths=paths)) == pytest.approx(wanted, abs=1e-5)
 
 
 def test_the_order_of_turns() -> None:

@@ -82,7 +82,6 @@ def test_hiper(last: float, outcome: str, bootstrap: bool, wanted: tuple[list[fl
 def test_each_head_of_hipers_critic_has_its_own_returns_and_places() -> None:
     turns, tokens = one_episode(1.0, "won", windows=True, dead=True)
     found = method("algo", "hiper", **FACTORS)(turns, tokens)
-    assert found.targets is not None
     heads = [(found.returns, found.targets), *((turns.spread(head.returns), head.targets) for head in found.heads)]
     for (returns, targets), said, wanted, at in zip(heads, (HIGH, LOW, TERM), WON, (0, 4, 0), strict=True):
         values = said[::2] if said is HIGH else said

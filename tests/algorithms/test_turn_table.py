@@ -13,17 +13,14 @@ SHAPES = [{}, {"windows": True}, {"dead": True}, {"windows": True, "dead": True,
 LAYOUT = ("place", "log_prob", "scored")  # of rows and tokens, which differ
 
 
-def assert_equal(found: Turns, wanted: Turns) -> None:
+@pytest.mark.parametrize("shape", SHAPES)
+def test_windows_dead_rows_and_padding_change_nothing(shape: dict) -> None:
+    both = example_x(**shape), example_x()
     for item in fields(Turns):
-        one, other = getattr(found, item.name), getattr(wanted, item.name)
+        one, other = (getattr(turns, item.name) for turns in both)
         if item.name not in LAYOUT:
             parts = [(one[name], other[name]) for name in {**one, **other}] if isinstance(one, dict) else [(one, other)]
             assert all(torch.equal(*p) if isinstance(p[0], torch.Tensor) else p[0] == p[1] for p in parts), item.name
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_windows_dead_rows_and_padding_change_nothing(shape: dict) -> None:
-    assert_equal(example_x(**shape), example_x())
 
 
 def test_what_is_read_off_the_rows() -> None:
@@ -40,6 +37,8 @@ def test_what_is_read_off_the_rows() -> None:
     assert turns.value[3].tolist() == pytest.approx([0.5, 0.7, 0.4])
     assert turns.valid[1].tolist() == [True, False, True]
     assert set(turns.named) == {"half", "plan_share"} and turns.named["half"][3].tolist() == [0, 0.125, 0.25]
+    # P: S0 5 times, S1 3 times, S2 once, S3 once; Q: U0 3 times, U1 twice, U2 once
+    assert repeated_states(turns) == pytest.approx(13 / 16)
     assert turns.state[0, 0] == turns.state[1, 2] != turns.state[0, 1] and turns.after[0, 0] == turns.state[0, 1]
 
 
@@ -84,8 +83,3 @@ def test_a_batch_without_any_action() -> None:
     assert turns.mask.shape[0] == 0 and turns.episodes == ()
     assert not turns.spread(spread([], turns)).any()
     assert repeated_states(turns) == 0.0
-
-
-def test_the_share_of_repeated_states() -> None:
-    # P: S0 5 times, S1 3 times, S2 once, S3 once; Q: U0 3 times, U1 twice, U2 once
-    assert repeated_states(example_x()) == pytest.approx(13 / 16)

@@ -63,7 +63,6 @@ def test_a_critics_turns_are_not_paid_for_the_costs_that_the_cut_spares(bootstra
     """V is -.2 throughout. r + 0 - V would be .2 for the last turn. The critic learns the returns
     as they were: -.1 and 0."""
     turns = table(("P", "A x A y A", [-0.1, 0], "out_of_turns"))
-    assert turns.value is not None
     aims, returns = turn_returns(turns, turns.value, 0.5, 1.0, bootstrap)
     assert (aims - turns.value)[0].tolist() == pytest.approx(raw, abs=1e-7)
     assert returns[0].tolist() == pytest.approx([-0.15, -0.1] if bootstrap else [-0.1, 0.0])

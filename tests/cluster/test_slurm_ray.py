@@ -56,12 +56,8 @@ def test_a_job_of_two_nodes_has_one_driver_and_a_ray_of_its_own(slurm: SmallSlur
     assert len(facts["nodes"]) == 2 and facts["gpus"] == 4
     assert facts["seeds"] == ["7"], "a stage's environment reaches the workers of every node"
     assert facts["stranger"] != 0 and "token" in facts["words"].lower(), facts["words"]
-    _nothing_is_left(tmp_path / "slurm", facts)
-
-
-def _nothing_is_left(folder: Path, facts: dict[str, str]) -> None:
     assert not Path(facts["place"]).exists(), "its temporary folder goes with it"
-    (meeting,) = folder.glob("*.ray")
+    (meeting,) = (tmp_path / "slurm").glob("*.ray")
     assert [path.stat().st_mode & 0o077 for path in (meeting, meeting / "head.json")] == [0, 0]
     port = facts["address"].split(":")[1]
     assert subprocess.run(["ss", "-Hltn", f"sport = :{port}"], capture_output=True, text=True, check=True).stdout == ""

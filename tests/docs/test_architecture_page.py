@@ -10,9 +10,8 @@ import pytest
 from benchmarks.pages import pages
 
 ROOT = Path(__file__).parents[2]
-WRITTEN_HERE = (
-    (ROOT / ".gitignore").read_text(encoding="utf-8").replace("/", "").split()
-)  # `runs/`, where something ran
+# `runs/`, where something ran
+WRITTEN_HERE = (ROOT / ".gitignore").read_text(encoding="utf-8").replace("/", "").split()
 FOLDERS = (path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith("."))
 ROOMS = sorted(name for name in FOLDERS if name not in WRITTEN_HERE)
 PATHS = re.compile(rf"(?<![\w./-])(?:{'|'.join(ROOMS)})/[\w./-]+\.\w+")

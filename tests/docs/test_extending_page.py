@@ -63,7 +63,7 @@ odd = ["", "\\n", "light", "quit", "x" * 200_000, "light " + "9" * 200_000, "lig
 results = asyncio.run(played("lamps", task, [*odd, *task.expert_plan]))
 nonsense, results = results[:len(odd)], results[len(odd):]
 found["nonsense"] = [[step.valid, step.over, "Dark:" in step.observation.text] for step in nonsense]
-found["won"] = [result.won for result in results]
+found["won"] = [result.won for result in results].index(True) == len(results) - 1
 found["score"] = sum(result.score_delta for result in results) == task.max_score
 found["reward"] = reward("brisk", {"price": 0.5}).turn_rewards([Turn("", ""), Turn("", "")], True, 2.0)
 for name, settings in (("last", {"others": 0.25}), ("mine", {"others": 0.25, "target": "lamps.credit:Last"})):
@@ -143,6 +143,7 @@ def found(python: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
 
 
 WANTED = {
+    "won": True,  # by its last action
     "score": True,
     "reward": [-0.5, 0.5],
     "nonsense": [[False, False, True]] * 8,  # an answer that is no action is shown the game
@@ -160,10 +161,6 @@ WANTED = {
 @pytest.mark.parametrize("piece", WANTED)
 def test_each_piece_gives_what_the_page_says(found: dict[str, Any], piece: str) -> None:
     assert found[piece] == WANTED[piece]
-
-
-def test_an_episode_is_won_by_its_last_action(found: dict[str, Any]) -> None:
-    assert found["won"] == [False] * (len(found["won"]) - 1) + [True]
 
 
 def test_refusals_know_the_packages_names(found: dict[str, Any]) -> None:

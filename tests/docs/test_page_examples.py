@@ -106,9 +106,7 @@ def test_the_command_trains_on_the_pages_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("empty_folder")
-def test_the_transcript_of_a_game_is_what_happens(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_transcript_is_what_happens(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     ((arguments, transcript),) = TRANSCRIPT.findall(PLAY)
     says = "".join(f"{line}\n" for line in re.findall(r"^> (.*)$", transcript, re.MULTILINE))
     says = says.replace("expert\ndown\n", "expert\n")  # shown by the expert, not typed

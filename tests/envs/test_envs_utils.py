@@ -24,9 +24,7 @@ def test_a_bar_is_drawn_again_while_nothing_happens(monkeypatch: pytest.MonkeyPa
     assert threading.active_count() <= before + 1  # tqdm's own stays
 
 
-def test_a_file_that_comes_while_the_folder_is_emptied_goes_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_comes_while_a_folder_is_emptied_goes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, late = tmp_path / "000003", iter([True])  # shutil.rmtree would raise that it is not empty
     folder.mkdir()
     (folder / "a.jsonl").touch()

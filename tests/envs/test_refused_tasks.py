@@ -59,9 +59,7 @@ REFUSED: tuple[tuple[str, str, Mapping[str, Any], str], ...] = (
 
 
 @pytest.mark.parametrize(("name", "task", "settings", "answer"), REFUSED)
-def test_what_cannot_be_played_is_answered_in_one_line(
-    name: str, task: str, settings: Mapping[str, Any], answer: str
-) -> None:
+def test_what_cannot_be_played_is_one_line(name: str, task: str, settings: Mapping[str, Any], answer: str) -> None:
     with pytest.raises(TaskError, match=answer) as error:
         make_environment(name, settings).parse_task(task)
     assert "\n" not in str(error.value)

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 
 import psutil
@@ -275,18 +276,9 @@ WITHIN_WALLS = {
 }
 
 
-@everywhere
-@pytest.mark.parametrize(
-    ("lines", "answers"), ANYWHERE.items(), ids=["memory", "buffers", "file", "namespace"][: len(ANYWHERE)]
-)
-def test_what_is_refused_anywhere(way, repo, lines, answers):
-    assert attempts(way, lines, repo) == answers
-
-
-@behind_walls
-@pytest.mark.parametrize(("lines", "answers"), WITHIN_WALLS.items(), ids=["disk", "privileges", "devices"])
-def test_what_is_refused_behind_walls(way, repo, lines, answers):
-    assert attempts(way, lines, repo) == answers
+@pytest.mark.parametrize(("way", "row"), [*product(WAYS, ANYWHERE.items()), *product(WALLED, WITHIN_WALLS.items())])
+def test_what_is_refused(way, repo, row):
+    assert attempts(way, row[0], repo) == row[1]
 
 
 @everywhere

@@ -176,9 +176,7 @@ BROKEN: dict[str, tuple[str, Callable[[bytes], bytes], str]] = {
 
 
 @pytest.mark.parametrize(("name", "spoil", "why"), BROKEN.values(), ids=BROKEN)
-def test_a_file_of_another_kind_or_none_is_named(
-    data: Path, name: str, spoil: Callable[[bytes], bytes], why: str
-) -> None:
+def test_a_wrong_file_or_none_is_named(data: Path, name: str, spoil: Callable[[bytes], bytes], why: str) -> None:
     (data / name).write_bytes(spoil((data / name).read_bytes()))
     with pytest.raises(TaskError, match=f"^env.data_dir.*{why}"):
         params(family(data), "test")

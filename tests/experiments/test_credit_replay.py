@@ -11,7 +11,6 @@ from flawed_environments import Remembering
 from transformers import AutoConfig, AutoModelForTokenClassification
 
 from turngrid.config.base import ROOT
-from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
 from turngrid.experiments.credit_quality.game import GameTree, MeasuredGame, Measurement, keys, prefixes
@@ -28,11 +27,6 @@ from turngrid.rollouts.window import Window
 from turngrid.verl_plugin.rollout.local_rollouts import LoadedModel, Rules
 
 TEXTWORLD = make_environment("textworld")
-
-
-@pytest.fixture(scope="module")
-def games() -> list[TaskRef]:
-    return Catalogue(TEXTWORLD, None).tasks("w2-o3-q4", "demonstrations", 4, progress=False)
 
 
 @pytest.fixture(scope="module")

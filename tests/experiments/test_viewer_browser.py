@@ -146,7 +146,6 @@ def test_a_token_tells_its_own_numbers(tab: Tab, shown: list[Shown]) -> None:
     token.hover()
     place = per_turn + 1
     text = token.get_attribute("title")
-    assert text
     advantage, value = (
         f"{number[place]:+.3g}".replace("-", "\u2212") for number in (item.credit.advantages, item.credit.values)
     )

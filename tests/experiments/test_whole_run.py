@@ -193,9 +193,7 @@ def test_what_was_damaged_is_named_in_a_line_each_and_kept(killed: Path):
 # ---- extended
 
 
-def test_an_extension_begins_as_a_copy_and_leaves_the_run_as_it_is(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_an_extension_is_a_copy_and_leaves_the_run_alone(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """No training here: up to where RL would go on."""
     before = damages.sizes(run)
     config = compose([f"extend={run}", f"budget.rl_steps={STEPS + 1}", f"output_dir={tmp_path}"])

@@ -76,9 +76,7 @@ def _untyped(config: DictConfig) -> DictConfig:
     return OmegaConf.create(OmegaConf.to_container(config))
 
 
-def test_the_folder_holds_config_and_attempt(
-    config: DictConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_config_and_attempt_are_kept(config: DictConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with open_run(config, tmp_path) as run:
         assert OmegaConf.load(run / "config.yaml") == config
         (attempt,) = (run / "attempts.jsonl").read_text().splitlines()

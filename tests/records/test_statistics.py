@@ -87,10 +87,6 @@ def test_pass_at_k_is_the_share_of_subsets_with_a_win(samples: int, wins: int) -
         assert pass_at_k(samples, wins, k) == pytest.approx(sum(map(any, subsets)) / len(subsets))
 
 
-def test_one_play_a_game_has_wilsons_interval() -> None:
-    assert success_interval([[1, 0, 0, 1]]) == wilson(2, 4)
-
-
 def test_plays_of_one_game_count_as_one_game() -> None:
     """The same outcome four times says no more than once: the interval does not shrink."""
     games = np.random.default_rng(2).integers(0, 2, 40).tolist()

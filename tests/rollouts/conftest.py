@@ -5,9 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from turngrid.envs.games.catalogue import Catalogue
 from turngrid.envs.hosting.pool import EnvPool
-from turngrid.envs.registry import make_environment
 from turngrid.envs.types import TaskRef
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.failed_episodes import run_with_retries
@@ -15,8 +13,8 @@ from turngrid.rollouts.loop import EpisodeSpec, run_episode
 
 
 @pytest.fixture(scope="session")
-def game() -> TaskRef:
-    return Catalogue(make_environment("textworld"), None).tasks("w2-o3-q4", "demonstrations", 4, progress=False)[0]
+def game(games: list[TaskRef]) -> TaskRef:
+    return games[0]
 
 
 @pytest.fixture(scope="module")

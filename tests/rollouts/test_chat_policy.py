@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_stub import Answer, Stub, calls, chat_stub, says
+from chat_stub import Stub, calls, chat_stub, says
 
 from turngrid.envs.hosting.pool import EnvPool
 from turngrid.envs.registry import make_environment
@@ -60,23 +60,14 @@ def ask(url: str, task: TaskRef) -> Reply:
     return asyncio.run(main())
 
 
-def reader_of(task: TaskRef) -> Answer:
-    """Answers the n-th message with the n-th step of the expert plan."""
-    return lambda body: says(f"  {task.expert_plan[len(body['messages']) // 2]}\n")
-
-
 def test_an_endpoint_that_knows_the_way_wins(play: Play, game: TaskRef, monkeypatch: pytest.MonkeyPatch):
+    """Each turn the whole conversation is sent, with its own seed."""
     monkeypatch.setenv("PARROT_KEY", "s3cret")
-    with chat_stub(reader_of(game)) as stub:
+    with chat_stub(lambda body: says(f"  {game.expert_plan[len(body['messages']) // 2]}\n")) as stub:
         episode = play(stub.url, game, key_env="PARROT_KEY")
     assert episode.won and episode.policy == "parrot-7b"
     assert [turn.action for turn in episode.turns] == list(game.expert_plan)
     assert not any(turn.action_ids for turn in episode.turns)
-    check_requests(stub, episode)
-
-
-def check_requests(stub: Stub, episode: Episode) -> None:
-    """Each turn the whole conversation is sent, with its own seed."""
     assert [(path, key) for path, key, _ in stub.seen] == [("/v1/chat/completions", "Bearer s3cret")] * 4
     bodies = [body for *_, body in stub.seen]
     assert [body["messages"] for body in bodies] == [episode.messages[: 2 * turn + 1] for turn in range(4)]
@@ -107,11 +98,8 @@ def test_what_may_pass_is_tried_again(game: TaskRef, status: int):
 
 
 def test_a_conversation_that_is_too_long_ends_the_episode(play: Play, game: TaskRef):
-    def answer(body: dict[str, Any]) -> tuple[int, str]:
-        full = len(body["messages"]) > 1
-        return (400, '{"message": "maximum context length is 64 tokens"}') if full else says("look")
-
-    with chat_stub(answer) as stub:
+    answers = iter([says("look"), (400, '{"message": "maximum context length is 64 tokens"}')])
+    with chat_stub(lambda body: next(answers)) as stub:
         episode = play(stub.url, game)
     assert (episode.outcome, len(episode.turns)) == (Outcome.OUT_OF_CONTEXT, 1)
 
@@ -120,6 +108,7 @@ def test_an_empty_answer_is_an_invalid_action(play: Play, game: TaskRef):
     with chat_stub(lambda body: says(None)) as stub:
         episode = play(stub.url, game, max_turns=2)
     assert [(turn.action, turn.valid) for turn in episode.turns] == [("", False)] * 2
+    assert (episode.outcome, episode.score, len(episode.messages)) == (Outcome.OUT_OF_TURNS, 0.0, 4)
     assert stub.seen[1][2]["messages"][1] == {"role": "assistant", "content": ""}
 
 

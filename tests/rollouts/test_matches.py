@@ -1,7 +1,5 @@
 """Matches of two seats: views, scores, opponents, ``rollout_form=self_play``."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 from collections.abc import Sequence

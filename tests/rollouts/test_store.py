@@ -61,21 +61,17 @@ def test_a_request_is_seeded_by_what_it_is_for():
 
 
 def test_rewards_stand_on_each_turns_last_sampled_token():
+    """And turns in text have no behaviour log-probs."""
     turns = [
         Turn("a", "go", [10, 11], [-0.1, -0.2], [90, 91], rewards={"dense": 0.25}),
-        Turn("b", "eat", [12], [-0.3], [], rewards={"dense": 0.75}),
+        Turn("b", "eat", [12], [], [], rewards={"dense": 0.75}, sampled=False),
     ]
     row = to_rows(of_turns(*turns), "dense")[0]
     assert row.prompt_ids == [1, 2, 3]
     assert row.response_ids == [10, 11, 90, 91, 12]
     assert row.mask == [1, 1, 0, 0, 1]
-    assert row.logprobs == [-0.1, -0.2, 0.0, 0.0, -0.3]
+    assert row.logprobs == [-0.1, -0.2, 0.0, 0.0, 0.0]
     assert row.rewards == [0.0, 0.25, 0.0, 0.0, 0.75]
-
-
-def test_text_turns_have_no_behaviour_logprobs():
-    row = to_rows(of_turns(Turn("a", "go", [10, 11], [], [], sampled=False)), "sparse")[0]
-    assert row.logprobs == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("turns", [[], [Turn("a", "go")]])

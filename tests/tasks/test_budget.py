@@ -59,15 +59,11 @@ def test_the_default_by_hand() -> None:
     assert Run(budget(1.0)).allocation == Allocation(100, 0, 0, 0, 1000.0, 0.0)
 
 
-def test_what_demonstrations_leave_over_goes_to_rl() -> None:
-    """605 units buy 60 demonstrations; the other 5 and the 395 are 400 games."""
-    assert shares(budget(0.605).budget) == (60, 400)
-
-
 def test_a_share_in_per_cent_is_exact() -> None:
     """As floats 1000 * 0.57 is 569.99..., and 1000 * (1 - 0.8) is 199.99..."""
     for percent in range(101):
         assert shares(budget(percent / 100).budget) == (percent, 1000 - 10 * percent)
+    assert shares(budget(0.605).budget) == (60, 400), "what demonstrations leave over goes to RL"
 
 
 def test_a_step_that_cannot_be_paid_is_refused() -> None:

@@ -88,7 +88,6 @@ def test_a_row_of_the_world_model_asks_for_what_was_seen() -> None:
 
 def test_a_reflection_thinks_and_then_does_as_the_expert() -> None:
     row = reflection_row(draw(1, "jump"), PLAN[1], "A key\nopens doors.", FORM, ())
-    assert row is not None
     assert row.messages[-1] == assistant("<think>A key opens doors.</think>\n<action>open door</action>")
     assert row.messages[:-1] == draw(1, "jump").messages[:-1]
     assert reflection_row(draw(1, "jump"), PLAN[1], "So</think><action>jump</action>", FORM, ()) is None

@@ -169,15 +169,6 @@ def codec() -> Any:
 
 
 @pytest.fixture(scope="module")
-def games() -> Any:
-    """Four games of demonstrations."""
-    from turngrid.envs.games.catalogue import Catalogue
-    from turngrid.envs.registry import make_environment
-
-    return Catalogue(make_environment("textworld"), None).tasks("w2-o3-q4", "demonstrations", 4, progress=False)
-
-
-@pytest.fixture(scope="module")
 def table(games: Any, codec: Any, runner: asyncio.Runner) -> Iterator[Any]:
     from game_table import Table
 

@@ -137,21 +137,23 @@ def test_an_answer_knows_the_weights_of_its_first_and_its_last_token() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "seed"),
+    ("words", "seed", "named"),
     [
-        ("cluster=cpu", 5),
-        ("cluster=cpu rollout=vllm", 5),
-        ("cluster=cpu rollout=vllm trainer.v1.trainer_mode=colocate_async", None),
-        ("cluster=gpu1 rollout=transformers", 5),
-        ("cluster=gpu1 rollout=vllm", None),
+        ("cluster=cpu", 5, "1/a/0"),
+        ("cluster=cpu rollout=vllm", 5, None),
+        ("cluster=cpu rollout=vllm trainer.v1.trainer_mode=colocate_async", None, None),
+        ("cluster=gpu1 rollout=transformers", 5, "1/a/0"),
+        ("cluster=gpu1 rollout=vllm", None, None),
     ],
 )
-def test_who_is_given_a_seed_a_request(words: str, seed: int | None) -> None:
-    """vLLM where answers can repeat, since its sampler pays for it; our own server always."""
+def test_which_server_is_given_a_seed_and_the_episode(words: str, seed: int | None, named: str | None) -> None:
+    """vLLM a seed where answers can repeat, since its sampler pays for it, and never the episode;
+    our own server both, since verl's client gives it another id each turn."""
     worker, client = object.__new__(AgentLoopWorker), Client(global_steps=4)
     worker.config, worker.llm_client = compose(["model=tiny", *words.split()]), client
     asyncio.run(worker._one_by_one.sample(REQUEST))
-    assert client.asked[0]["sampling_params"]["seed"] == seed
+    params = client.asked[0]["sampling_params"]
+    assert (params["seed"], params.get("episode")) == (seed, named)
 
 
 def test_a_dead_server_loses_the_sample() -> None:
@@ -160,15 +162,6 @@ def test_a_dead_server_loses_the_sample() -> None:
 
     with pytest.raises(SampleLost, match="rollout server died"):
         asyncio.run(ServerSampler(SimpleNamespace(generate=dies)).sample(REQUEST))
-
-
-@pytest.mark.parametrize(("server", "named"), [("transformers", "1/a/0"), ("vllm", None)])
-def test_only_our_server_hears_which_episode_asks(server: str, named: str | None) -> None:
-    """verl's client gives it another id each turn, and vLLM takes no such parameter."""
-    worker, client = object.__new__(AgentLoopWorker), Client(global_steps=4)
-    worker.config, worker.llm_client = compose(["model=tiny", "cluster=cpu", f"rollout={server}"]), client
-    asyncio.run(worker._one_by_one.sample(REQUEST))
-    assert client.asked[0]["sampling_params"].get("episode") == named
 
 
 # ---- weights through Ray

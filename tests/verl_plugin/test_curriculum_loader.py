@@ -91,7 +91,6 @@ def test_a_threshold_learns_of_a_step_before_its_checkpoint(dataset: TaskDataset
     nodes = {"env": {"max_turns": 6}, "turn_reward": {"name": "sparse"}, "curriculum": {"horizon": {1: 2, 2: 5}}}
     games = Games(OmegaConf.merge(config("threshold"), nodes))
     loader = games.loader(dataset)
-    assert loader
     seen = []
     for step, won in enumerate([True, False, True], start=1):
         guided = replace(episode("simple", True, 2, 1.0), guidance="a plan")  # whose success is not the policy's
@@ -123,7 +122,6 @@ def test_solved_games_of_one_task_are_drawn_no_more(tmp_path: Path) -> None:
     }
     games = Games(OmegaConf.merge({**config("none"), "env": {}}, nodes))
     loader = games.loader(TaskDataset(str(tmp_path / "train.jsonl")))
-    assert loader
     games.begin(1)
     first = [int(next(loader)["index"][0]) for _ in range(6)]
     rewards = [(0, 1.0), (0, 0.5), (1, 1.0), (1, 0.0), (2, 0.0), (3, 0.0), (4, -1.0), (5, 0.0)]

@@ -41,10 +41,6 @@ def state_of(engine: Any) -> dict[str, Tensor]:
     return {name: tensor.full_tensor().clone() for name, tensor in engine.module.state_dict().items()}
 
 
-def with_adapter(folder: Path) -> Any:
-    return PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float64), str(folder))
-
-
 @pytest.fixture(scope="module")
 def saved(one_process: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     """An engine and its checkpoint."""
@@ -56,12 +52,11 @@ def saved(one_process: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[
 def test_merged_and_adapter_give_the_same_logits(saved: tuple[Any, Path]) -> None:
     """In float64, of all the vocabulary; what was saved in fp32 is off by its rounding alone."""
     engine, folder = saved
-    adapter = with_adapter(folder / "lora_adapter")
     state = {name: tensor.double() for name, tensor in state_of(engine).items()}
-    in_memory = AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float64)
+    in_memory, plain, base = (AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float64) for _ in range(3))
     in_memory.load_state_dict(dict(merged(state, scaling(engine.module))))
-    wanted, base = logits(adapter), logits(AutoModelForCausalLM.from_pretrained(TINY, dtype=torch.float64))
-    assert (wanted - base).abs().max() > 0.1, "an adapter that does nothing shows nothing"
+    wanted = logits(PeftModel.from_pretrained(plain, str(folder / "lora_adapter")))
+    assert (wanted - logits(base)).abs().max() > 0.1, "an adapter that does nothing shows nothing"
     torch.testing.assert_close(logits(in_memory), wanted, atol=1e-10, rtol=0)
     loaded = load_whole(AutoModelForCausalLM, str(folder / "huggingface"), dtype=torch.float64)
     torch.testing.assert_close(logits(loaded), wanted, atol=1e-5, rtol=0)

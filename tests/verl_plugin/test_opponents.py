@@ -1,8 +1,6 @@
 """Matches of two seats: their rows, and opponents that are served: earlier weights in our server,
 and a chat endpoint."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

@@ -2,6 +2,7 @@
 padded rows."""
 
 import sys
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,6 @@ import pytest
 import torch
 from engine_probe import batch_of
 from peft import LoraConfig, get_peft_model
-from tensordict import TensorDict
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForTokenClassification
 from verl.utils import tensordict_utils as tu
@@ -70,30 +70,21 @@ class OurPolicy(PackedLogits, Policy): ...
 class OurCritic(PackedRows, Critic): ...
 
 
-def _batch() -> TensorDict:
-    ids, mask = [prompt + response for prompt, response, _ in ROWS], [mask for *_, mask in ROWS]
-    batch = batch_of(ids, response_mask=mask)
-    tu.assign_non_tensor(batch, temperature=0.7, use_remove_padding=False, calculate_entropy=True)
-    return batch
-
-
-def _judged(mask: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """True where the next token is an action token, over all rows end to end."""
-    rows = zip(mask.unbind(), lengths.tolist(), strict=True)
-    return torch.cat([torch.tensor([0] * (n - len(m) - 1) + [*m.tolist(), 0]) for m, n in rows]).bool()
-
-
 def outputs(kind: type, module: nn.Module, shared: bool) -> dict[str, torch.Tensor]:
     """What the engine says at action tokens, and the gradients of the sum of it."""
+    batch = batch_of([prompt + response for prompt, response, _ in ROWS], response_mask=[mask for *_, mask in ROWS])
+    tu.assign_non_tensor(batch, temperature=0.7, use_remove_padding=False, calculate_entropy=True)
     engine: Any = object.__new__(kind)
     engine.engine_config = SimpleNamespace(entropy_checkpointing=False, mixed_precision=None)
     engine.use_ulysses_sp = False
     engine.pad_to_length, engine.model_config = None, SimpleNamespace(hf_config=module.config)
-    engine.module, batch = engine._build_fsdp_module(module), _batch()
+    engine.module = engine._build_fsdp_module(module)
     assert getattr(engine, "by_rows", False) == shared
     inputs, arguments = engine.prepare_model_inputs(batch)
     found = engine.prepare_model_outputs(module(**inputs, use_cache=False), arguments, batch, None)
-    here = _judged(batch["response_mask"], batch["input_ids"].offsets().diff())
+    # True where the next token is an action token, over all rows end to end
+    judged = [[0] * (len(prompt) - 1) + [*mask, 0] for prompt, _, mask in ROWS]
+    here = torch.tensor(list(chain(*judged))).bool()
     found = {name: values.values()[here] for name, values in found.items()}
     module.zero_grad()
     sum((values * torch.arange(1, len(values) + 1)).sum() for values in found.values()).backward()
@@ -111,9 +102,8 @@ def same_as_verls(verls: type, ours: type, module: nn.Module, shared: bool = Tru
     module.config._attn_implementation = "sdpa"
     theirs = outputs(verls, module, False)
     found = outputs(ours, module, shared)
-    torch.testing.assert_close(
-        found, theirs, atol=1e-5, rtol=1e-5
-    )  # transformers' norms compute in float32 whatever is given
+    # transformers' norms compute in float32 whatever is given
+    torch.testing.assert_close(found, theirs, atol=1e-5, rtol=1e-5)
     assert len(theirs) > 10 and all(values.abs().max() > 1e-6 for values in theirs.values())
 
 

@@ -10,9 +10,7 @@ from turngrid.tasks.stage_process import stage_variables
 
 
 @pytest.mark.parametrize(("cluster", "device"), [("cpu", "cpu"), ("gpu1", "cuda")])
-def test_a_processs_platform_is_its_runs(
-    cluster: str, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_platform_is_its_runs(cluster: str, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is no ``nvidia-smi`` too: verl then asks each platform in turn, and ours is also
     in processes of a GPU run."""
     from verl.plugin.platform import platform_manager

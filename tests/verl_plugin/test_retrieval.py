@@ -1,8 +1,6 @@
 """A library in episodes and beside the trainer: what rows hold of its texts, and what workers read
 of its state."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -1,8 +1,6 @@
 """``benchmarks.scale`` in small: all of its episodes go through the real agent loop, and its limit
 is what a hand computes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

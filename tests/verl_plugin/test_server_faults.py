@@ -57,9 +57,7 @@ def server(ray_session: None, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return launch.start(REPLICA, str(model), ROLLOUT)
 
 
-async def test_an_episode_that_the_model_cannot_hold_ends_alone(
-    server: Any, codec: TokenCodec, games: list[TaskRef]
-) -> None:
+async def test_an_episode_that_is_too_long_ends_alone(server: Any, codec: TokenCodec, games: list[TaskRef]) -> None:
     """The server says so, for those episodes that grew too long."""
     episodes = await play_all(codec, games, turns=12)
     outgrown = [episode for episode in episodes if episode.outcome is Outcome.OUT_OF_CONTEXT]
@@ -75,9 +73,7 @@ async def test_an_episode_that_the_model_cannot_hold_ends_alone(
     assert (await server.stats.remote())["requests"] == sum(len(episode.turns) for episode in episodes)
 
 
-async def test_a_server_that_dies_fails_the_episodes_and_says_why(
-    server: Any, codec: TokenCodec, games: list[TaskRef]
-) -> None:
+async def test_a_dead_server_fails_episodes_and_says_why(server: Any, codec: TokenCodec, games: list[TaskRef]) -> None:
     before = (await server.stats.remote())["batches"]
     playing = asyncio.ensure_future(play_all(codec, games, turns=12))
     while (await server.stats.remote())["batches"] < before + 2:

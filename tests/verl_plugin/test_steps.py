@@ -115,9 +115,7 @@ def test_methods_drawn_at_random_make_a_step(seed: int, model: str, tmp_path: Pa
     assert not [name for name, value in metrics.items() if not math.isfinite(value)]
 
 
-def test_entropies_that_rows_bring_do_what_those_of_a_pass_do(
-    given: list[TensorDict], model: str, tmp_path: Path
-) -> None:
+def test_entropies_of_rows_do_what_those_of_a_pass_do(given: list[TensorDict], model: str, tmp_path: Path) -> None:
     methods = "credit=[aem,empg]"
 
     def learned(row: Callable[..., Row], *more: str) -> tuple[dict[str, Any], dict[str, list[Tensor]], int]:
@@ -170,9 +168,7 @@ def test_a_step_of_which_nothing_is_left(
     assert not [name for name, value in metrics.items() if not math.isfinite(value)]
 
 
-def test_the_doctors_probe_writes_what_each_sampled_token_had(
-    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_probe_writes_what_each_token_had(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the server, and by the trainer before and after its update, which raises every token's
     probability; without LoRA's adapter as before, since that begins with none."""
     monkeypatch.setitem(task.TRAINERS, "sync", probe.ProbedTrainer)

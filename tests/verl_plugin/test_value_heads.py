@@ -62,7 +62,6 @@ def test_what_each_head_learns_reaches_the_update(queue: None, windows: bool) ->
     done = estimated(made, batch_of(f"hiper-{windows}", windows, dead=True), {})
     turns = example_x()
     tokens = tokens_of(turns)
-    assert tokens.value is not None
     (estimator,) = made.methods.chosen.of("algo", 1).values()
     wanted = estimator(turns, replace(tokens, heads=(tokens.value, 2 * tokens.value)))  # as in the rows of the step
     heads = [(wanted.returns, wanted.targets), *((turns.spread(head.returns), head.targets) for head in wanted.heads)]

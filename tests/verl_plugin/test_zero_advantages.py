@@ -100,9 +100,7 @@ def pull(mode: str, rows: list[int], actor: ActorConfig) -> Tensor:
 
 
 @pytest.mark.parametrize("mode", sorted({*WEIGHED, *BY_PASS, "geo_mean", "kl_cov", "dro"}))
-def test_a_policy_loss_is_weighed_by_the_advantages_if_rows_without_any_change_nothing(
-    mode: str, actor: ActorConfig
-) -> None:
+def test_a_policy_loss_is_weighed_if_rows_without_an_advantage_change_nothing(mode: str, actor: ActorConfig) -> None:
     everyone, some = pull(mode, [0, 1, 2, 3], actor), pull(mode, [0, 1], actor)
     same = torch.allclose(everyone[:2], some) and not everyone[2:].any()
     assert same == (mode in WEIGHED)
@@ -110,9 +108,7 @@ def test_a_policy_loss_is_weighed_by_the_advantages_if_rows_without_any_change_n
 
 
 @pytest.mark.parametrize("mode", [*BY_PASS, "kl_cov"])
-def test_of_a_loss_that_compares_the_tokens_of_a_pass_one_without_an_advantage_may_be_left_out(
-    mode: str, actor: ActorConfig
-) -> None:
+def test_losses_that_compare_the_tokens_of_a_pass_leave_out_whole_passes(mode: str, actor: ActorConfig) -> None:
     assert pull(mode, [2, 3], actor).any() == (mode not in BY_PASS)
     assert may_be_left_out(composed(Path(), f"{ACTOR}.policy_loss.loss_mode={mode}")) == (
         PASSES if mode in BY_PASS else ""
