@@ -32,6 +32,7 @@ RESOLVERS = (  # resolvers, which conf/ calls as ${NAME:...}
     machine.importance_weights,
     machine.checkpoint_every,
     asynchronous.when_async,
+    asynchronous.uncorrected,
     asynchronous.updates_of_a_step,
     lora.lr,
     precision.of_precision,

@@ -94,8 +94,7 @@ def importance_weights(*, _root_: DictConfig) -> str | None:
     A token's loss is weighed by min(p_trainer / p_server, 2), unless the loss has one ratio a turn.
     """
     of_turns = any(getattr(loss, "ratio_of", "token") == "turn" for _, loss in kinds(_root_, "loss"))
-    half = _root_.trainer.device == "cuda" or not server_agrees(_root_=_root_)
-    return "token" if half and not of_turns else None
+    return "token" if not (server_agrees(_root_=_root_) or of_turns) else None
 
 
 def checkpoint_every(usual: int, *, _root_: DictConfig) -> int:

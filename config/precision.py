@@ -45,14 +45,14 @@ def of_precision(full: Any, half: Any, *, _root_: DictConfig) -> Any:
 
 
 def server_agrees(*, _root_: DictConfig) -> bool:
-    """Return whether the server's log-probs can be a CPU trainer's old ones.
+    """Return whether the server's log-probs can be the trainer's old ones; never on GPUs.
 
     In fp32 they are the same. In bf16 they can be used with ``rollout=transformers`` and models
     like Llama: SmolLM2's mean difference in probability is below verl's bound for normal, 0.005
     (docs/rollout_server.md). With LoRA the server rounds W + B A, the trainer each of the three.
     A rejection compares with log-probs of the trainer.
     """
-    if _root_.algorithm.rollout_correction.rollout_rs:
+    if _root_.trainer.device == "cuda" or _root_.algorithm.rollout_correction.rollout_rs:
         return False
     if of_precision(True, False, _root_=_root_):
         return True
@@ -135,6 +135,7 @@ def typed_dtypes(run: Run) -> Iterator[str]:
     if config.trainer.device == "cpu":
         word = config.cluster.computes_in
         keys = {f"{node}.mixed_precision.param_dtype": word for node in ENGINES} | {SERVER: DTYPES[word]}
+        keys |= {f"{node}.model_dtype": FULL for node in ENGINES}
         for key, value in keys.items():
             if (other := OmegaConf.select(config, key)) != value:
                 yield f"{key}={other}: it follows from precision; use {key}={value} or another precision="

@@ -41,7 +41,7 @@ OUTPUT_KEYS = (
     "eval.servers",
 )
 WEIGHTS = "algorithm.rollout_correction.rollout_is"
-BYPASS = "algorithm.rollout_correction.bypass_mode"  # cluster=cpu sets it, and it changes what is learned
+BYPASS = "algorithm.rollout_correction.bypass_mode"
 OLD = ".old"
 FAILURE = "failure.json"
 Plain = dict[str, Any]
@@ -53,7 +53,7 @@ def outside_identity() -> tuple[str, ...]:
     keys = {*OUTPUT_KEYS, *WHERE_AND_HOW}
     for group in (*WHERE_AND_HOW, SERVERS):
         for file in sorted((CONF / group).glob("*.yaml")):
-            keys |= {key for key, _ in flattened(OmegaConf.to_container(OmegaConf.load(file)))} - {"defaults", BYPASS}
+            keys |= {key for key, _ in flattened(OmegaConf.to_container(OmegaConf.load(file)))} - {"defaults"}
     return tuple(sorted(key for key in keys if key.split(".")[0] not in WHERE_AND_HOW or key in WHERE_AND_HOW))
 
 

@@ -100,9 +100,11 @@ async def settle(session: Session, episode: Episode, spec: EpisodeSpec) -> None:
     if oldest == newest:  # recorded by turn only if they differ
         for turn in episode.turns:
             turn.versions = []
-    if spec.grade_unfinished and episode.outcome in CUT_OFF:
-        await grade(session, episode)
     attempt = episode.turns[-1].attempt if episode.turns else 0
+    if attempt < len(episode.plays):  # no answer had room in the newest play, which is dropped
+        episode.outcome = Outcome(episode.plays[-1])
+    elif spec.grade_unfinished and episode.outcome in CUT_OFF:
+        await grade(session, episode)
     if spec.attempts and attempt == len(episode.plays):
         episode.plays.append(episode.outcome.value)
     if spec.task.max_score > 0:

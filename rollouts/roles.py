@@ -86,9 +86,9 @@ class Role(Method):
 
     @property
     def targets(self) -> dict[str, str]:
-        """Return the role that follows, by label."""
+        """Return the role that follows, by label in small letters."""
         by_label = self.next if isinstance(self.next, Mapping) else {"": self.next}
-        return {str(label): str(follows) for label, follows in by_label.items()}
+        return {str(label).lower(): str(follows) for label, follows in by_label.items()}
 
     @property
     def default(self) -> str:
@@ -106,8 +106,9 @@ class Role(Method):
 
     def follows(self, turn: Turn) -> str:
         """Return who follows an answer."""
-        words = [turn.label, *re.findall(r"\w+", turn.action.lower())]
-        return next((self.targets[word] for word in words if word in self.targets), self.default)
+        labels = "|".join(map(re.escape, self.targets))
+        found = re.search(rf"(?<!\w)({labels})(?!\w)", f"{turn.label} {turn.action}".lower())
+        return self.targets[found[1]] if found else self.default
 
 
 def _before_actions(roles: Mapping[str, Role]) -> list[Role]:
@@ -134,14 +135,18 @@ class Roles(dict[str, Role]):
         """Return who follows the newest answer: a role, ``ENVIRONMENT`` or ``ACCEPT``.
 
         If that role has given its ``most`` answers at this observation, the environment gets the
-        newest action.
+        newest action. If there is none, the first role that acts follows.
         """
         role = self[turns[-1].role]
         follows = role.follows(turns[-1])
         if follows in (ENVIRONMENT, ACCEPT):
             return follows
-        answers = sum(turn.role == follows for turn in (turns[-1], *_asides(turns)))
-        return follows if answers < self[follows].most else ENVIRONMENT if role.acts else ACCEPT
+        here = [turn.role for turn in (turns[-1], *_asides(turns))]
+        if here.count(follows) < self[follows].most:
+            return follows
+        if not any(self[name].acts for name in here):
+            return next(name for name in self if self[name].acts)
+        return ENVIRONMENT if role.acts else ACCEPT
 
     def accept(self, turns: Sequence[Turn]) -> None:
         """Let the newest answer send the newest action at this observation to the environment."""

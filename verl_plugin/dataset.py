@@ -14,10 +14,10 @@ class TaskDataset(Dataset):
     verl offers a tokenizer and other arguments, which rows without a prompt do not need.
     """
 
-    def __init__(self, data_files: Any, max_samples: int = -1, **_: Any) -> None:
+    def __init__(self, data_files: Any, **_: Any) -> None:
         files = [data_files] if isinstance(data_files, str) else list(data_files)
         lines = [line for file in files for line in Path(file).read_text(encoding="utf-8").splitlines()]
-        self.tasks = [json.loads(line) for line in (lines if max_samples < 0 else lines[:max_samples])]
+        self.tasks = [json.loads(line) for line in lines]
 
     def __len__(self) -> int:
         return len(self.tasks)

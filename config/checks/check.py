@@ -32,6 +32,7 @@ PASS_KEYS = (  # tokens of a forward pass, if verl fills it by tokens (use_dynam
     "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu",
     "critic.ppo_infer_max_token_len_per_gpu",
 )
+WHOLE = ("model", "optimizer", "extra", "hf_model")  # of a checkpoint; the last is what evaluation plays
 TURN_REWARD = "reward=NAME or turn_reward.name=module:Name"
 NOT_READ = {  # keys of verl that the pipeline sets itself -> what to use instead
     "custom_reward_function.path": TURN_REWARD,
@@ -102,16 +103,33 @@ def passes(run: Run) -> Iterator[str]:
 
 
 def bad_trainer(run: Run) -> Iterator[str]:
-    config = run.config
-    mode, contents = asynchronous.mode(config), list(config.actor_rollout_ref.actor.checkpoint.save_contents)
+    config, mode = run.config, asynchronous.mode(run.config)
     if config.health.name == "rollback" and mode != asynchronous.SYNC:
         reason = "episodes in its queue are of the policy that a rollback drops"
         yield f"health=rollback and trainer.v1.trainer_mode={mode}: {reason}; use health=stop"
     if config.tracking.reasoning == 1:
         yield "tracking.reasoning=1: an answer is compared with others; use tracking.reasoning=16"
-    if "hf_model" not in contents:
-        key = f"{ACTOR}.checkpoint.save_contents"
-        yield f"{key}={contents}: evaluation loads hf_model; use {key}=[{','.join([*contents, 'hf_model'])}]"
+    if config.trainer.device == "cpu":
+        yield from _processes_on_cpus(config)
+
+
+def _processes_on_cpus(config: DictConfig) -> Iterator[str]:
+    if (nodes := config.trainer.nnodes) > 1:
+        yield f"trainer.nnodes={nodes}: on CPUs a run has one machine; use trainer.n_gpus_per_node={nodes}"
+    key, needed = "ray_kwargs.ray_init.num_gpus", asynchronous.logical_gpus(config)
+    if (logical := OmegaConf.select(config, key, default=needed) or 0) < needed:
+        yield f"{key}={logical}: each process of trainer and separate servers takes one; use {key}={needed}"
+
+
+def bad_checkpoints(run: Run) -> Iterator[str]:
+    """Refuse checkpoints from which a run could not go on, or which evaluation could not load."""
+    nodes = (ACTOR, "critic") if has_critic(run.config) else (ACTOR,)
+    reason = "a run goes on from model, optimizer and extra, and evaluation loads hf_model"
+    for key in (f"{node}.checkpoint.{verb}_contents" for node in nodes for verb in ("save", "load")):
+        needed = WHOLE if key == f"{ACTOR}.checkpoint.save_contents" else WHOLE[:3]
+        contents = list(OmegaConf.select(run.config, key) or ())
+        if missing := [what for what in needed if what not in contents]:
+            yield f"{key}={contents}: {reason}; use {key}=[{','.join([*contents, *missing])}]"
 
 
 def too_few_checkpoints(run: Run) -> Iterator[str]:
@@ -222,6 +240,7 @@ CHECKS: tuple[Check, ...] = (
     environment.bad_opponents,
     environment.not_in_this_environment,
     bad_trainer,
+    bad_checkpoints,
     too_few_checkpoints,
     asynchronous.bad_async,
     estimators.bad_correction,

@@ -7,13 +7,15 @@ from pathlib import Path
 from turngrid.config.prompts import ON_CPUS
 from turngrid.config.values.values import shown
 from turngrid.records.models import gpus
-from turngrid.records.models.locate import ModelError, environments_of, resolve_model
+from turngrid.records.models.locate import ModelError, environments_of
+from turngrid.records.models.shape import chat_template
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.run_folder import name_parts
 from turngrid.tasks.run import Run
 
 LONGEST = 255  # maximum bytes of a file name on every file system
 ADDED = len("-s4294967295-01234567.000")  # bytes for seed, hash, and the number that .old/ adds
+ALTERNATE = "roles must alternate"  # of Gemma 2 and 3, Llama 2 and Mistral
 TINY = ("tiny", "tiny_alfworld", "tiny_all")  # pre-trained on games; the narrowest first
 
 
@@ -31,7 +33,11 @@ def estimate_gpu(run: Run) -> Iterator[str]:
 def bad_model(run: Run) -> Iterator[str]:
     config = run.config
     try:
-        resolve_model(config.model.path)
+        own = chat_template(config.model.path)
+        if ALTERNATE in (run.chat.template or own):
+            reason = "its chat template does not render two messages of the user in a row, by which turns are joined"
+            use = "actor_rollout_ref.model.custom_chat_template=TEMPLATE, the same without that condition"
+            yield f"model.path={config.model.path}: {reason}; use {use}"
     except ModelError as error:
         yield str(error)
     for node in ("actor_rollout_ref", "critic"):  # the pipeline overwrites these

@@ -102,7 +102,7 @@ class Only:
 class Bounds:
     """A number of at least ``low``, or two positive numbers as ``"LOWER_UPPER"``."""
 
-    low: float = 0.0
+    low: float
 
     def problem(self, value: Any) -> str | None:
         if isinstance(value, str) and TWO_NUMBERS.fullmatch(value):

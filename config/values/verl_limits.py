@@ -56,7 +56,7 @@ LIMITS: dict[str, Limit] = {
     "rollout_correction.rollout_is": Words(("token", "sequence"), null=True),
     "rollout_correction.rollout_is_threshold": Bounds(1),  # a weight is truncated, or dropped outside LOWER_UPPER
     "rollout_correction.rollout_rs": Words(REJECTIONS, null=True),
-    "rollout_correction.rollout_rs_threshold": Bounds(),
+    "rollout_correction.rollout_rs_threshold": Bounds(1e-9),
     "kl_ctrl.type": Words(("fixed", "adaptive")),
     "policy_loss.loss_mode": Words(("vanilla", LOSS_MODE, *SCHEMA["losses"])),
     "policy_loss.clip_cov_ratio": Range(1e-9, 1),
@@ -95,6 +95,8 @@ LIMITS: dict[str, Limit] = {
     "gpu_memory_utilization": Range(0.01, 1),
     "agent.default_agent_loop": Words(("turngrid",)),  # no other knows our environments
     "data.dataloader_num_workers": NONE_TOO,
+    "data.train_max_samples": Only(-1, "budget.games=GAMES sets their number"),
+    "data.val_max_samples": Only(-1, "eval.validation_games=GAMES sets their number"),
     "data.max_prompt_length": OR_NULL,  # filled in at the end
     "data.max_response_length": OR_NULL,
     "reward.num_workers": NONE_TOO,

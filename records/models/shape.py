@@ -73,6 +73,12 @@ def _folder(path: str) -> Path:
     return folder
 
 
+def chat_template(path: str) -> str:
+    """Return what the files say that may hold the model's chat template; "" without any."""
+    files = (_folder(path) / name for name in ("chat_template.jinja", "tokenizer_config.json"))
+    return "".join(file.read_text(encoding="utf-8") for file in files if file.exists())
+
+
 def from_config(config: dict[str, Any]) -> Shape | None:
     if has_experts(config):
         return None  # of which it does not describe the sizes

@@ -48,9 +48,9 @@ def test_what_was_set_stays(composed: Composer) -> None:
 
 
 def test_rollouts_beside_the_trainer_on_cpus(composed: Composer) -> None:
-    config = composed([SEPARATE])
+    config = composed([SEPARATE, "trainer.n_gpus_per_node=2"])
     rollout = config.actor_rollout_ref.rollout
-    assert (rollout.nnodes, rollout.n_gpus_per_node, config.ray_kwargs.ray_init.num_gpus) == (1, 1, 2)
+    assert (rollout.nnodes, rollout.n_gpus_per_node, config.ray_kwargs.ray_init.num_gpus) == (1, 1, 3)
     assert rollout.checkpoint_engine.backend == "turngrid_ray"
     updates = config.data.train_batch_size // config.actor_rollout_ref.actor.ppo_mini_batch_size
     assert config.trainer.v1.separate_async.parameter_sync_step == updates == 4

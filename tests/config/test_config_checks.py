@@ -37,12 +37,10 @@ cluster.computes_in=bf16
     cluster.computes_in=bf16; use precision=auto
 precision=bf16 cluster=gpu1
     precision=bf16; use precision=auto
-precision=fp8
-    precision=fp8; use fp32
 {ROLLOUT}.dtype=bfloat16
     {ROLLOUT}.dtype=bfloat16; use {ROLLOUT}.dtype=float32 or another precision=
-precision=bf16 {ACTOR}.fsdp_config.mixed_precision.param_dtype=fp32
-    {ACTOR}.fsdp_config.mixed_precision.param_dtype=fp32; use {ACTOR}.fsdp_config.mixed_precision.param_dtype=bf16
+precision=bf16 {ACTOR}.fsdp_config.model_dtype=bf16
+    {ACTOR}.fsdp_config.model_dtype=bf16; use {ACTOR}.fsdp_config.model_dtype=fp32
 cluster=gpu1 rollout=transformers {ROLLOUT}.dtype=auto
     {ROLLOUT}.dtype=auto; use {ROLLOUT}.dtype=bfloat16
 output_dir=/etc/passwd
@@ -129,12 +127,14 @@ prompt.thinking=true
     prompt.thinking=true; use prompt=think_action
 prompt=tool_call
     prompt=tool_call; use prompt=think_action
-trainer.use_v1=false
-    trainer.use_v1=false cannot be: only verl's V1 trainer
+trainer.nnodes=2
+    trainer.nnodes=2; use trainer.n_gpus_per_node=2
 tracking.reasoning=1
     tracking.reasoning=1; use tracking.reasoning=16
 {ACTOR}.checkpoint.save_contents=[model,optimizer]
-    {ACTOR}.checkpoint.save_contents=; use {ACTOR}.checkpoint.save_contents=[model,optimizer,hf_model]
+    {ACTOR}.checkpoint.save_contents=; use {ACTOR}.checkpoint.save_contents=[model,optimizer,extra,hf_model]
+algo=ppo critic.checkpoint.load_contents=[]
+    critic.checkpoint.load_contents=[]; use critic.checkpoint.load_contents=[model,optimizer,extra]
 curriculum=phases
     curriculum=phases; use env.tasks=[a,b]
 {MIXED} curriculum=phases curriculum.phases={{1:[w2-o3-q4],5:[w2-o5-q4]}}
@@ -163,6 +163,12 @@ curriculum=horizon budget=sft_only
     curriculum=horizon; use curriculum=none
 {COLOCATE} trainer.v1.colocate_async.num_warmup_batches=3
     trainer.v1.colocate_async.num_warmup_batches=3; use fewer
+{COLOCATE} correction=none {CORRECTION}.bypass_mode=false
+    {CORRECTION}.bypass_mode=false; use correction=token_tis
+{SEPARATE} {ROLLOUT}.n_gpus_per_node=2
+    {ROLLOUT}.n_gpus_per_node=2; use {ROLLOUT}.nnodes=2
+{SEPARATE} ray_kwargs.ray_init.num_gpus=1
+    ray_kwargs.ray_init.num_gpus=1; use ray_kwargs.ray_init.num_gpus=2
 {SEPARATE} trainer.v1.separate_async.parameter_sync_step=2
     trainer.v1.separate_async.parameter_sync_step=2; use trainer.v1.separate_async.parameter_sync_step=4
 {ASYNC_GPUS}
@@ -183,8 +189,6 @@ model.lora_alpha=32
     model.lora_alpha=32; use model.lora_rank=16 too
 {LORA} model.lora_target_modules=[q_porj]
     model.lora_target_modules=['q_porj']; use q_proj
-{LORA} model.lora_target_modules=[lm_head]
-    model.lora_target_modules=['lm_head']: the linear layers
 {LORA} model.lora_target_modules=[]
     model.lora_target_modules=[]; use null
 {LORA} {ACTOR}.strategy=fsdp
@@ -193,8 +197,6 @@ model.lora_alpha=32
     {ROLLOUT}.checkpoint_engine.backend=delta_sharded; use {NCCL}
 {LORA} cluster=gpu1 model=qwen2.5_7b rollout=vllm {ROLLOUT}.layered_summon=true
     {ROLLOUT}.load_format=dummy; use {ROLLOUT}.load_format=safetensors
-demos.experience=worldmodel
-    demos.experience=worldmodel must be one of: ; use world_model
 demos.experience=world_model
     model.sft.epochs=1; use model.sft.epochs=2
 {WORLD} budget=rl_only
@@ -293,6 +295,9 @@ def test_only_a_model_that_plays_is_warned_of_an_environment_that_it_never_saw(
         answers = [text for text in check(composed(words)) if "pre-trained on textworld alone" in text]
         assert [text.endswith("such as model=tiny_alfworld") for text in answers] == [True] * warned
     assert check(composed(words), with_model=False) == []
+    (tmp_path / "chat_template.jinja").write_text("{{ raise_exception('Conversation roles must alternate') }}")
+    with pytest.raises(ConfigError, match=r"user in a row.*; use actor_rollout_ref.model.custom_chat_template="):
+        check(composed(words))
 
 
 def test_registries_and_options_agree() -> None:

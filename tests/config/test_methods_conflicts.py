@@ -159,9 +159,10 @@ algo=dr_mas roles=[planner] prompt.history=2 rollout_form=tree library=experienc
     roles=planner and roles.planner.max_tokens with a schedule; use one number
     credit=infopo and roles=[planner]; use roles=[]
     credit=role_norm and credit=[infopo,role_norm]; use credit=[role_norm,infopo]
-algo=spiral env=two_player roles=[verifier,searcher,answerer] roles.verifier.max_tokens=5000 roles.searcher.every=2
+algo=spiral env=two_player roles=[verifier,searcher,answerer] roles.verifier.max_tokens=5000 roles.searcher.every=2 filter=[void_turns] filter.void_turns.stop=true
     algo=spiral and roles=[verifier,searcher,answerer]; use algo=dr_mas
     roles=verifier and env=two_player; use roles=[] algo=marshal
+    filter=void_turns and env=two_player; use filter.void_turns.stop=null
     roles=verifier and data.max_response_length=; use data.max_response_length=5000
     roles=searcher and roles=[verifier,searcher,answerer]; use every=1
 algo=dr_mas roles=[checker,proposer]

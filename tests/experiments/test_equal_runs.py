@@ -55,7 +55,7 @@ def flat(node: object, name: str = "") -> dict[str, object]:
 # ---- on one trainer process and on two: credit, a term with a state and a buffer
 
 METHODS = ("credit=[gigpo]", "terms=[epo]", "buffer=self_imitation", "buffer.self_imitation.capacity=1")
-TWO = ("trainer.n_gpus_per_node=2", "ray_kwargs.ray_init.num_gpus=2", "cluster.trainer_threads=1")
+TWO = ("trainer.n_gpus_per_node=2", "cluster.trainer_threads=1")
 RL = ("algo=grpo", "budget=rl_only", "budget.sft_share=0", "eval.games=2", *METHODS)
 
 

@@ -6,14 +6,15 @@ from turngrid.rollouts.policy import Reply, TurnContext
 
 
 class Says:
-    """One text whenever it is asked, then nothing; keeps the messages that it was shown."""
+    """One text whenever it is asked (None: no room), then nothing; keeps what it was shown."""
 
     name = "says"
 
-    def __init__(self, *texts: str) -> None:
+    def __init__(self, *texts: str | None) -> None:
         self.left = iter(texts)
         self.seen: list[list[dict[str, Any]]] = []
 
     async def act(self, context: TurnContext) -> Reply:
         self.seen.append([*context.messages])
-        return Reply(next(self.left, ""))
+        text = next(self.left, "")
+        return Reply(text or "", out_of_context=text is None)

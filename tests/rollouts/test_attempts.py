@@ -61,10 +61,12 @@ def test_a_void_answer_ends_a_play_alone(play: Play, game: TaskRef) -> None:
     assert episode.plays == ["lost", "won"] and [turn.attempt for turn in episode.turns] == [0, 1, 1, 1, 1]
 
 
-def test_the_last_play_ends_the_episode(play: Play) -> None:
+def test_the_last_play_ends_the_episode(play: Play, game: TaskRef) -> None:
     episode = play(Says(*["look"] * 6), turns=2, attempts=3)
     assert episode.plays == ["out_of_turns"] * 3 and len(episode.turns) == 6
     assert episode.outcome is Outcome.OUT_OF_TURNS
+    episode = play(Says(*game.expert_plan, None), attempts=2, until_won=False)
+    assert episode.plays == ["won"] and episode.won and episode.score == 1.0, "a play without a turn does not count"
 
 
 # ---- rewards

@@ -160,6 +160,9 @@ def test_templates_are_asked_once() -> None:
     ids = codec.after_turn([tool("one"), tool("two")])
     assert ids == codec.after_turn([user("one\ntwo")])
     assert codec.decode(ids).count("two") == 1
+    strict.chat_template = strict.chat_template.replace("> 4", "> 2")
+    with pytest.raises(ValueError, match="two messages of the user in a row; use .*custom_chat_template=TEMPLATE"):
+        TokenCodec(strict, "qwen3")
 
 
 def test_no_result_is_read_as_a_mark_of_the_template() -> None:

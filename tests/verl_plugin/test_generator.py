@@ -9,6 +9,8 @@ import pytest
 import torch
 from plain_model import Plain
 from transformers import (
+    GPTNeoXConfig,
+    GPTNeoXForCausalLM,
     GraniteConfig,
     GraniteForCausalLM,
     LlamaConfig,
@@ -60,12 +62,12 @@ FAMILIES: dict[str, Callable[[], Any]] = {
     "smollm2": lambda: LlamaForCausalLM(
         LlamaConfig(**SHAPE | NINE_HEADS, num_key_value_heads=3, rms_norm_eps=1e-5, tie_word_embeddings=True)
     ),
-    "mistral": lambda: MistralForCausalLM(MistralConfig(**SHAPE, num_key_value_heads=2, sliding_window=None)),
+    "gpt_neox": lambda: GPTNeoXForCausalLM(GPTNeoXConfig(**SHAPE)),
     "granite": lambda: GraniteForCausalLM(
         GraniteConfig(**SHAPE, num_key_value_heads=2, logits_scaling=2.0, attention_multiplier=0.5)
     ),
 }
-OWN_FORWARD = set(FAMILIES) - {"mistral", "granite"}  # the others go through transformers' modules
+OWN_FORWARD = set(FAMILIES) - {"gpt_neox", "granite"}  # the others go through transformers' modules
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
 
 

@@ -79,6 +79,9 @@ def test_an_actor_may_ask_for_another_plan_once(table: Table) -> None:
         ("actor", False, "replan"),  # the planner gives two answers at an observation
         ("actor", False, "look"),  # it begins every fourth turn
     ]
+    other = {"planner": {"next": "verifier", "most": 1}, "verifier": {"next": "planner"}}
+    critic = played(table, roles(*other, "actor", **other), ["go", "no", "look"], max_turns=1)
+    assert who(critic)[2:] == [("actor", False, "look")], "an action follows, although the planner may not answer again"
 
 
 def test_a_checker_sends_the_action_that_was_proposed(table: Table) -> None:
@@ -106,12 +109,12 @@ def test_a_checker_sends_the_action_that_was_proposed(table: Table) -> None:
 
 
 def test_a_verifier_decides_who_acts_and_roles_see_what_they_may(table: Table) -> None:
-    blind = {"sees": ["others"], "history": 1}
-    chosen = roles("verifier", "searcher", "answerer", answerer=blind)
+    blind, labels = {"sees": ["others"], "history": 1}, {"Not-yet": "searcher", "Yes": "answerer"}
+    chosen = roles("verifier", "searcher", "answerer", answerer=blind, verifier={"next": labels})
     episode = played(
         table,
         chosen,
-        ["Hm, no", "look", "YES, now.", "<think>a</think><action>wait</action>"],
+        ["Hm, not-yet", "look", "YES, now.", "<think>a</think><action>wait</action>"],
         max_turns=2,
         form=form_of("think_action"),
     )

@@ -17,7 +17,8 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from turngrid.envs.utils.printable import broken_up, printable
-from turngrid.rollouts.stream import Message, in_words, tool
+from turngrid.records.models.locate import ModelError
+from turngrid.rollouts.stream import Message, in_words, tool, user
 
 CHATML_END = "<|im_end|>"
 IDS = "i"  # 4 bytes a token; a list takes 8 and slows down garbage collection
@@ -36,6 +37,9 @@ class TokenCodec:
         hf_model_type: ``model_type`` of ``config.json``: verl joins turns by it.
         template_kwargs: settings of the chat template (``turngrid.rollouts.chat_settings``).
         marks: text that messages may contain although it is spelled like a control token.
+
+    Raises:
+        ModelError: the chat template renders no two messages of the user in a row.
     """
 
     def __init__(
@@ -58,6 +62,12 @@ class TokenCodec:
         self._render_prompt = lru_cache(maxsize=CACHED_PROMPTS)(self._render_first)
         self._render = lru_cache(maxsize=CACHED_MESSAGES)(self._render_next)
         self._controls = ControlTokens(tokenizer, marks)
+        try:
+            self.after_turn([user(HARMLESS)])
+        except Exception as error:
+            reason = "its chat template does not render two messages of the user in a row"
+            use = "actor_rollout_ref.model.custom_chat_template=TEMPLATE"
+            raise ModelError(f"model.path={tokenizer.name_or_path}: {reason}; use {use}") from error
 
     def stream(self) -> VerlTokenStream:
         return VerlTokenStream(self)

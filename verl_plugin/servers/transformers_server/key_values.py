@@ -30,7 +30,8 @@ class KeyValues:
 
     def __init__(self, model: Any, limit_bytes: int) -> None:
         self._config = config = model.config
-        self.sharing = config.num_attention_heads // config.num_key_value_heads  # query heads of a key head
+        self._key_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        self.sharing = config.num_attention_heads // self._key_heads  # query heads of a key head
         self.buffer = next(model.parameters()).new_empty(self._shape(0))
         self.limit_bytes = limit_bytes
         self.clear()
@@ -38,7 +39,7 @@ class KeyValues:
     def _shape(self, positions: int) -> tuple[int, ...]:
         config = self._config
         head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        return config.num_hidden_layers, 2, config.num_key_value_heads, positions, head_size
+        return config.num_hidden_layers, 2, self._key_heads, positions, head_size
 
     def __len__(self) -> int:
         return len(self._kept)
