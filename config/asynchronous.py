@@ -1,7 +1,7 @@
 """verl's asynchronous trainers (docs/async.md): keys that follow from choosing one, and its checks.
 
 Defaults that differ from verl's are interpolations in ``conf/config.yaml``: a synchronous run has
-verl's values, and a key that the user sets keeps its value.
+verl's values, and a key that the user sets keeps its value, but for ``hybrid_engine``.
 """
 
 from collections.abc import Iterator

@@ -107,7 +107,7 @@ def composed(words: Sequence[str], overrides: list[str]) -> DictConfig:
         config.eval.tasks = list(config.env.tasks)  # each task of a mixture is an evaluation set
     run = Run(config)
     checks = [environment.unknown_task, environment.reward_not_offered, environment.bad_evaluation]
-    checks += [environment.bad_opponents, environment.not_where_evaluated, precision.of_gpus]
+    checks += [environment.step_deadline, environment.bad_opponents, environment.not_where_evaluated, precision.of_gpus]
     for problem in (problem for check in checks for problem in check(run)):
         raise ConfigError(problem)
     if START in run.opponents:

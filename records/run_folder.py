@@ -192,7 +192,7 @@ def open_run(config: DictConfig, root: Path, overrides: Sequence[str] = ()) -> I
 def _begin_extension(config: DictConfig, path: Path) -> None:
     """Copy the extended run to ``path``, unless another process has done so."""
     source = Path(config.extend).expanduser().absolute()
-    with held(source, ".lock.extending", timeout=-1), held(source):  # extensions wait for each other
+    with held(source, ".lock.extending", waits=True), held(source):  # extensions wait for each other
         if not path.exists():
             same_evaluation = composed(source).get("eval") == OmegaConf.to_container(config.eval, resolve=True)
             step = copy_run(source, path, same_evaluation)
@@ -209,20 +209,21 @@ def read_failure(path: Path) -> str:
 
 
 @contextmanager
-def held(path: Path, name: str = ".lock", timeout: float = 0) -> Iterator[None]:
+def held(path: Path, name: str = ".lock", waits: bool = False) -> Iterator[None]:
     """Make a folder and hold it until the block ends or the process is killed.
 
-    A negative ``timeout`` waits for another process without limit.
-
     Raises:
-        Refusal: another process holds it, or it cannot be made.
+        Refusal: another process holds it and this one does not wait, or it cannot be made.
     """
-    lock = FileLock(path / name, timeout=timeout)
+    lock = FileLock(path / name)
     try:
         path.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
+        lock.acquire(timeout=0)
     except Timeout as error:
-        raise Refusal(f"{path}: another process is at work there; wait for its end") from error
+        if not waits:
+            raise Refusal(f"{path}: another process is at work there; wait for its end") from error
+        say(f"note: waiting for another process at {path}")
+        lock.acquire()
     except OSError as error:  # such as a full disk
         raise Refusal(f"output_dir={path.parent}: no run folder can be made there ({error.strerror})") from error
     try:

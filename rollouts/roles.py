@@ -106,7 +106,7 @@ class Role(Method):
 
     def follows(self, turn: Turn) -> str:
         """Return who follows an answer."""
-        labels = "|".join(map(re.escape, self.targets))
+        labels = "|".join(map(re.escape, sorted(self.targets, key=len, reverse=True)))
         found = re.search(rf"(?<!\w)({labels})(?!\w)", f"{turn.label} {turn.action}".lower())
         return self.targets[found[1]] if found else self.default
 

@@ -1,6 +1,6 @@
 """GRAFT-like credit: a turn's advantage is the change of the state's value."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -8,10 +8,14 @@ from torch import Tensor
 
 from turngrid.algorithms.pools import pools, without_rounding
 from turngrid.algorithms.turns import Turns
-from turngrid.rewards.declared import GROUPS, LOSES_KL, OWN_TURNS, Method, number, word
+from turngrid.rewards.declared import GROUPS, LOSES_KL, LOSES_TURNS, OWN_TURNS, Method, number, word
 
 TOLERANCE = 1e-9
 SWEEPS = 1000  # maximum iterations; cycles with a reward converge slowly if gamma is near 1
+
+
+def _scales_by_fewer(graft: "Graft", rejected: str | None, rows: str) -> bool:
+    return bool(graft.scale) and LOSES_TURNS.when(graft, rejected, rows)
 
 
 @dataclass(kw_only=True)
@@ -37,7 +41,7 @@ class Graft(Method):
 
     grains = frozenset({"episode"})  # it would discard a critic's estimate of each turn
     requires = frozenset({GROUPS, OWN_TURNS})
-    conflicts = (LOSES_KL,)
+    conflicts = (LOSES_KL, replace(LOSES_TURNS, when=_scales_by_fewer))
 
     def __call__(self, turns: Turns, advantages: Tensor) -> Tensor:
         if not turns.acts.any():

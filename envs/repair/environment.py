@@ -141,7 +141,7 @@ class RepoRepair(RepairEnvironment):
         return make(params, seed, folder, self.setup())
 
     def _wins(self, task: TaskRef) -> bool:
-        """Play with the limits of the making: the run's do not change which games there are."""
+        """Play with the limits under which games are made, so that the run's change no game."""
         limits = {"tests_deadline_s": LIMITS.wall_s, "memory_mib": LIMITS.memory_mib}
         return Environment._wins(type(self)(replace(self.settings, **limits)), task)
 

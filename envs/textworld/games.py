@@ -30,7 +30,10 @@ def _in_order(logic_path: str, grammar_path: str) -> KnowledgeBase:
 
 
 class _Options(textworld.GameOptions):
-    """Options of a game whose rules, also those that a challenge loads itself, are in order."""
+    """Options of a game whose rules, also those that a challenge loads itself, are in order.
+
+    A challenge has no argument for them, so it parses them for each game (half a second).
+    """
 
     @property
     def kb(self) -> KnowledgeBase:

@@ -232,16 +232,20 @@ def problems(run: Run, shape: Shape, where: Devices) -> list[str]:
     if reasons:
         reasons[-1] += f"; {_advice(run, asked)}"
     if asked.engines("offload_policy") and (reason := _beyond_host(run, asked)):
-        reasons.append(f"{reason}; use optimizer_offload or a machine with more memory")
+        reasons.append(reason)
     return reasons
 
 
 def _beyond_host(run: Run, asked: Demand) -> str:
     """Return why the machines cannot hold what ``offload_policy`` keeps there, or ""."""
-    there, needed = memory_here(run.cluster) * int(run.config.trainer.nnodes), asked.states(asked.critic)
+    nodes = int(run.config.trainer.nnodes)
+    there, needed = memory_here(run.cluster) * nodes, asked.states(asked.critic)
     if run.config.estimate_gpu or needed <= USABLE * there:
         return ""
-    return f"offload_policy keeps {needed / GB:.0f} GB in the machine's memory, which has {there / GB:.0f}"
+    reason = f"offload_policy keeps {needed / GB:.0f} GB in the machine's memory, which has {there / GB:.0f}"
+    of_job = run.cluster.launcher == "slurm" and run.cluster.slurm.mem_gb
+    larger = f"cluster.slurm.mem_gb={math.ceil(needed / USABLE / nodes / 2**30)}" if of_job else "a larger machine"
+    return f"{reason}; use {ACTOR}.fsdp_config.optimizer_offload=true instead, or {larger}"
 
 
 def _advice(run: Run, asked: Demand) -> str:

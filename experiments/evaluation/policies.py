@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 
 from turngrid.algorithms.registry import FORM, ROLES
 from turngrid.config.extension import is_in, key_of, recorded
+from turngrid.config.overrides import parse, problem
 from turngrid.envs.games.catalogue import cache_root
 from turngrid.envs.utils.names import file_name, meant
 from turngrid.records.models.locate import ModelError, check_hub, library_file, local_folder, resolve_model, run_of
@@ -148,10 +149,14 @@ def as_trained(words: Sequence[str], overrides: Sequence[str]) -> list[str]:
     """Return the overrides that decide how the named runs played, then ``overrides``.
 
     A typed key, environment or task replaces that of the runs. An override that not all of these
-    runs had is a note.
+    runs had, or an option that is not known here, is a note.
     """
     typed = {key_of(text) for text in overrides}
-    gone = [*typed - {"env"}, *OUTPUT_KEYS, *((*TASKS, "env.max_turns") if typed & TASKS else ())]
+    gone = [
+        *typed - {"env"},
+        *({*OUTPUT_KEYS} - {"env.step_deadline_s"}),
+        *((*TASKS, "env.max_turns") if typed & TASKS else ()),
+    ]
     kept = [*ANYWHERE, *(() if typed & {"env", "env.name"} else OF_ENV)]
 
     def played_by(run: Run) -> list[str]:
@@ -160,6 +165,7 @@ def as_trained(words: Sequence[str], overrides: Sequence[str]) -> list[str]:
 
     played = {word: played_by(run) for word in words if (run := _run_of(word))}
     common = [text for text in next(iter(played.values()), ()) if all(text in own for own in played.values())]
+    common = [text for text in common if not problem(parse([text])[0], elsewhere=False)]
     for word, own in played.items():
         if others := [text for text in own if text not in common]:
             say(f"note: {word} was trained with {' '.join(others)}; type that to evaluate with it")

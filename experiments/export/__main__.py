@@ -102,7 +102,7 @@ def export(asked: str, target: Path) -> str:
         raise Refusal(f"--to {target}: it is there already; name a new folder")
     file = episodes_file(run.folder, stage)
     first = next((episode.messages[:3] for episode in read_episodes(file)), []) if stage and file.exists() else []
-    text = card(run, stage, first, target.name)  # first, since a damaged record ends it
+    text = card(run, stage, first, target.name)  # before the copy: a damaged record raises
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.copytree(model, draft, ignore=shutil.ignore_patterns(MANIFEST), copy_function=shutil.copyfile)
     if run.chat.template:

@@ -74,7 +74,7 @@ def _folder(path: str) -> Path:
 
 
 def chat_template(path: str) -> str:
-    """Return what the files say that may hold the model's chat template; "" without any."""
+    """Return the text of the files that may hold the model's chat template; "" without any."""
     files = (_folder(path) / name for name in ("chat_template.jinja", "tokenizer_config.json"))
     return "".join(file.read_text(encoding="utf-8") for file in files if file.exists())
 

@@ -73,7 +73,8 @@ def _step(name: str) -> int:
 
 
 def sizes(folder: Path) -> dict[str, int]:
-    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".lock"))
+    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in files}
 
 
 def lost(run: Path, folder: Path, damaged: str) -> list[str]:

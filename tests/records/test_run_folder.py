@@ -35,7 +35,8 @@ def test_the_name_says_what_was_asked_for(composed: Composer, config: DictConfig
     assert run_name(config).startswith("textworld-w2-o3-q4-turn_reward-")
 
 
-WHERE_AND_HOW = ["cluster=slurm_multinode", "tracking=wandb", "output_dir=x", "fresh=true", "env.workers=9"]
+CLUSTERS = ["cluster=gpu1", "cluster=slurm", "cluster=slurm_multinode", "cluster=local_parallel"]
+WHERE_AND_HOW = [*CLUSTERS, "tracking=wandb", "output_dir=x", "fresh=true", "env.workers=9"]
 DEFAULTS = ["env.max_turns=12", "algo=grpo"]
 LEARNING_RATE = "actor_rollout_ref.actor.optim.lr=0.5"
 OTHERS = ["algo=ppo", "seed=1", "eval.games=100", LEARNING_RATE, "env.max_turns=11", "scale=paper"]

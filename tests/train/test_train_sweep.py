@@ -71,6 +71,7 @@ def test_a_part_of_a_sweep(mine: str) -> None:
         (["scale=papr"], "no scale=papr (choices: laptop)"),
         (["seed=one"], "seeds are whole numbers"),
         (["dry_run=maybe"], "dry_run=maybe must be true or false"),
+        (["only.budget=rl", "budget=sft_rl"], "budget=sft_rl: this sweep's axis budget sets it"),
         (["budget.rl_steps=2"], "budget.rl_steps=2: this sweep's axis budget sets it; use only.budget=VALUE"),
         (["fresh=perhaps"], "fresh=perhaps must be true or false"),
         (["algo=pppo"], "budget=rl seed=0: unknown option algo=pppo; use algo=ppo"),

@@ -109,7 +109,7 @@ def test_a_checker_sends_the_action_that_was_proposed(table: Table) -> None:
 
 
 def test_a_verifier_decides_who_acts_and_roles_see_what_they_may(table: Table) -> None:
-    blind, labels = {"sees": ["others"], "history": 1}, {"Not-yet": "searcher", "Yes": "answerer"}
+    blind, labels = {"sees": ["others"], "history": 1}, {"Not": "answerer", "Not-yet": "searcher", "Yes": "answerer"}
     chosen = roles("verifier", "searcher", "answerer", answerer=blind, verifier={"next": labels})
     episode = played(
         table,

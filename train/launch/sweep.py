@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,7 +86,7 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     definition = _of_file(name) if name else _grid(words, several)
     scale = _one(words, "scale", DEFAULT_SCALE) if name else ""
     chosen = scale_of(definition, scale)
-    _refuse_keys_of_axes({axis: values for axis, values in chosen.axes.items() if axis not in only}, of_runs)
+    _refuse_keys_of_axes(chosen.axes, only, of_runs)
     axes = {o.key_or_group: _axis(o) for o in several}
     whole = points(chosen, _seeds(words, chosen.seeds), list(map(typed, single)), axes)
     chosen_points = part(whole, only)
@@ -104,10 +104,14 @@ def prepare_launch(overrides: Sequence[str], config_dir: str | None = None) -> L
     return Launch(sweep, tuple(point.coordinates for point in whole), tuple(configs), **flags)
 
 
-def _refuse_keys_of_axes(axes: dict[str, Axis], words: Sequence[Override]) -> None:
-    """Raise ConfigError if an override changes what an axis sets: labels would be wrong."""
+def _refuse_keys_of_axes(axes: dict[str, Axis], only: Collection[str], words: Sequence[Override]) -> None:
+    """Raise ConfigError if an override changes what an axis sets: labels would be wrong.
+
+    Beside ``only.AXIS=VALUE`` the value's details can be changed, but not its options and task.
+    """
     settings = ((axis, text) for axis, values in axes.items() for texts in values.values() for text in texts)
     taken = {text.partition("=")[0].lstrip("+~"): axis for axis, text in settings}
+    taken = {key: axis for key, axis in taken.items() if axis not in only or "." not in key or key == "env.task"}
     if override := next((o for o in words if o.key_or_group in taken), None):
         axis = taken[override.key_or_group]
         use = f"use only.{axis}=VALUE or a sweep file of your own"

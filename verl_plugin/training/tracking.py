@@ -35,7 +35,7 @@ class RunTracking:
         self.trackers = Trackers(StageRun(**run["tracking"]), logged)
 
     def log(self, data: Mapping[str, Any], step: int, backend: str | None = None) -> None:
-        if step in self._logged:  # validation before a run goes on: its step has a line
+        if step in self._logged:  # an earlier attempt logged it, and this is validation before the run goes on
             return
         named = in_families(data)
         append_metrics(self._file, step, named)
