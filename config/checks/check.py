@@ -32,7 +32,7 @@ PASS_KEYS = (  # tokens of a forward pass, if verl fills it by tokens (use_dynam
     "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu",
     "critic.ppo_infer_max_token_len_per_gpu",
 )
-WHOLE = ("model", "optimizer", "extra", "hf_model")  # of a checkpoint; the last is what evaluation plays
+WHOLE = ("model", "optimizer", "extra", "hf_model")  # of a checkpoint; evaluation loads the last
 TURN_REWARD = "reward=NAME or turn_reward.name=module:Name"
 NOT_READ = {  # keys of verl that the pipeline sets itself -> what to use instead
     "custom_reward_function.path": TURN_REWARD,
