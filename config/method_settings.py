@@ -101,7 +101,7 @@ def fill_in(config: DictConfig) -> None:
     if "teacher" in needs:
         config.algorithm.use_kl_in_reward = True  # its log-probs are computed as those of a reference policy
     correction = config.algorithm.rollout_correction
-    typed = mode(config) == SYNC and not OmegaConf.is_interpolation(correction, "bypass_mode")
+    typed = not OmegaConf.is_interpolation(correction, "bypass_mode")
     if own_pass(config, needs) and not (typed and correction.bypass_mode):  # that is refused
         correction.bypass_mode = OFF
     if "entropy" in needs:

@@ -16,8 +16,10 @@ from turngrid.records.resume import RlFolder
 
 def test_extensions_of_one_run_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = OmegaConf.create({"extend": str(tmp_path / "run"), "eval": {}})
-    monkeypatch.setattr(run_folder, "copy_run", lambda *given: time.sleep(0.2))
+    copied: list[str] = []
+    monkeypatch.setattr(run_folder, "copy_run", lambda _, path, same: time.sleep(0.2) or copied.append(path.name))
     list(ThreadPoolExecutor(2).map(lambda name: run_folder._begin_extension(config, tmp_path / name), "ab"))
+    assert sorted(copied) == ["a", "b"]
 
 
 def test_opponents_from_the_past_are_there(tmp_path: Path) -> None:
