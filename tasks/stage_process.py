@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from omegaconf import OmegaConf
 
@@ -60,12 +61,13 @@ def stage_variables(run: Run) -> dict[str, str]:
             "TURNGRID_ROLLOUT_THREADS": str(run.cluster.rollout_threads),
         }
         variables |= VLLM_ON_CPU if OmegaConf.select(config, "actor_rollout_ref.rollout.name") == "vllm" else {}
-    if "RAY_ADDRESS" not in os.environ:
-        return variables
-    # Workers of an existing Ray cluster have its nodes' environment; Ray passes ours on from here.
-    # verl's own settings win.
-    job = {"runtime_env": {"env_vars": variables}}
-    return variables | {"RAY_JOB_CONFIG_JSON_ENV_VAR": json.dumps(job), "RAY_OVERRIDE_JOB_RUNTIME_ENV": "1"}
+    # Ray calls the hook in each worker, those of verl's queue too. Workers of an existing Ray cluster
+    # have its nodes' environment; Ray passes ours on from here. verl's own settings win.
+    runtime_env: dict[str, Any] = {"worker_process_setup_hook": f"{stacks.__name__}.{stacks.register.__name__}"}
+    if "RAY_ADDRESS" in os.environ:
+        runtime_env["env_vars"] = dict(variables)
+    job = json.dumps({"runtime_env": runtime_env})
+    return variables | {"RAY_JOB_CONFIG_JSON_ENV_VAR": job, "RAY_OVERRIDE_JOB_RUNTIME_ENV": "1"}
 
 
 def tracked(run: Run, stage: str) -> StageRun:

@@ -1,4 +1,4 @@
-"""Metrics from a run folder, verl's file logger, TensorBoard or a CSV, under our names.
+"""Metrics of a run folder, or of a file of verl, TensorBoard or Weights & Biases, under our names.
 
 Only the metrics that rules read are kept in memory: a file may have gigabytes. Lines that cannot be
 read are skipped and counted.
@@ -6,12 +6,17 @@ read are skipped and counted.
 
 import csv
 import json
+import os
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
+from tempfile import TemporaryFile
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -29,12 +34,12 @@ from turngrid.records.run_folder import FAILURE, composed, read_failure
 LONGEST = 2**24  # bytes of a line that is read
 STEPS = ("step", "_step", "Step", "training/global_step", "verl/training/global_step", "global_step")
 EVENTS = "*tfevents*"
-FORMATS = "a run folder, verl's file logger (.jsonl), TensorBoard's event files, or a .csv with verl's names"
-ONE_RUN = "use a CSV of one run, with one row a step"
-NO_READER = (
-    "Weights & Biases has no public reader of its offline files; use rl/metrics.jsonl of a run of turngrid; else "
-    "wandb sync, then wandb.Api().run(PATH).history(samples=100000).to_csv('run.csv'), and name run.csv"
+WANDB = "*.wandb"
+FORMATS = (
+    "a run folder, verl's file logger (.jsonl), TensorBoard's event files, an offline file of Weights & Biases "
+    "(.wandb), or a .csv with verl's names"
 )
+ONE_RUN = "use a CSV of one run, with one row a step"
 
 
 @dataclass
@@ -79,12 +84,14 @@ def _of_folder(path: Path) -> Source:
     if _is_run(path):
         return _of_run(path)
     runs = [folder for folder in sorted(path.iterdir()) if _is_run(folder)]
-    found = runs or sorted({file.parent for file in path.rglob(EVENTS)})
-    if len(found) == 1:
-        return _of_run(found[0]) if runs else _of_events(found[0])
-    if found:
+    found = runs or sorted({file.parent for file in path.rglob(EVENTS)}) or sorted(path.rglob(WANDB))
+    if len(found) > 1:
         raise Refusal(f"{path}: {len(found)} runs; use one or more of them, such as {found[0]}")
-    raise Refusal(f"{path}: {NO_READER if any(path.rglob('*.wandb')) else f'no metrics of a run; use {FORMATS}'}")
+    if not found:
+        raise Refusal(f"{path}: no metrics of a run; use {FORMATS}")
+    if runs:
+        return _of_run(found[0])
+    return _of_events(found[0]) if found[0].is_dir() else _of_file(found[0])
 
 
 def _is_run(folder: Path) -> bool:
@@ -92,11 +99,9 @@ def _is_run(folder: Path) -> bool:
 
 
 def _of_file(path: Path) -> Source:
-    if path.suffix == ".wandb":
-        raise Refusal(f"{path}: {NO_READER}")
     if "tfevents" in path.name:
         return _of_events(path)
-    kind, lines = ("a CSV", _of_csv) if path.suffix == ".csv" else ("a file of JSON lines", _of_json)
+    kind, lines = KINDS.get(path.suffix, ("a file of JSON lines", _of_json))
     source = Source(kind)
     source.curves = Curves.of(lines(path, source.skipped))
     return source
@@ -177,6 +182,26 @@ def _rows(rows: Iterator[list[str]], head: list[str], step: str, skipped: Counte
             skipped["rows that are no metrics"] += 1
             continue
         yield line | {read[number]: row[number] for number in kept if number < len(row) and row[number].strip()}
+
+
+def _of_wandb(path: Path, skipped: Counter[str]) -> Iterator[dict[str, Any]]:
+    """Yield the logged steps of an offline run, which W&B's own command reads."""
+    if find_spec("wandb") is None:
+        raise Refusal(f"{path}: wandb is not installed, which reads this file; use pip install wandb")
+    command = [sys.executable, "-m", "wandb", "leet", "inspect", "--json", str(path)]
+    offline = {**os.environ, "WANDB_MODE": "offline"}  # else the command reports its use to W&B
+    with TemporaryFile() as told, Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=told, env=offline) as process:
+        for text in _lines(process.stdout, skipped):
+            record = json.loads(text)
+            if record["type"] == "history":
+                metrics = record["history"]["item"]
+                yield {**in_families(metrics), "step": metrics["_step"]}
+        process.wait()
+        told.seek(0)
+        skipped.update(line.decode().strip() for line in told)
+
+
+KINDS = {".csv": ("a CSV", _of_csv), ".wandb": ("an offline file of Weights & Biases", _of_wandb)}
 
 
 def _of_events(path: Path) -> Source:

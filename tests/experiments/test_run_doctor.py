@@ -51,8 +51,18 @@ def events(path: Path) -> None:
             writer.add_scalar("actor/ppo_kl", value, step)
 
 
+def wandb_offline(path: Path) -> None:
+    import wandb
+
+    with wandb.init(mode="offline", dir=path.parent, settings=wandb.Settings(console="off", quiet=True)) as run:
+        for step, value in KL.items():
+            run.log({"actor/ppo_kl": value}, step=step)
+    wandb.teardown()  # the file is whole when W&B's process has ended
+    next(path.parent.glob("wandb/offline-run-*/*.wandb")).rename(path)
+
+
 FORMATS = {"verl.jsonl": verls_file, "ours.jsonl": our_file, "tensorboard": events}
-FORMATS |= {"plain.csv": plain_csv, "wandb.csv": wandb_csv}
+FORMATS |= {"plain.csv": plain_csv, "wandb.csv": wandb_csv, "offline.wandb": wandb_offline}
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -74,7 +84,7 @@ def test_of_a_damaged_file_it_reads_what_is_whole(name: str, tmp_path: Path) -> 
     whole = file.read_bytes()
     file.write_bytes(whole[:-3])
     assert read(path).curves.steps[:2] == [1, 2]
-    if name == "tensorboard":
+    if name in {"tensorboard", "offline.wandb"}:  # binary
         return
     *first, last = whole.splitlines(keepends=True)
     file.write_bytes(b"".join([*first, b"\xff\x00 rubbish\n", last]))
@@ -91,7 +101,7 @@ def test_of_a_damaged_file_it_reads_what_is_whole(name: str, tmp_path: Path) -> 
         ("foreign.csv", b"step,loss\n1,2\n", "no metric that a rule reads; use verl's names"),
         ("two.csv", b"Step,a - actor/ppo_kl,b - actor/ppo_kl\n1,2,3\n", "several columns of one metric; use a CSV of"),
         ("long.csv", b"run,step,actor/ppo_kl\na,1,2\nb,1,3\n", "step 1 has two values of actor/ppo_kl"),
-        ("wandb/run-1.wandb", b":W&B", "no public reader of its offline files; use rl/metrics.jsonl"),
+        ("wandb/run-1.wandb", b"no log", "an offline file of Weights & Biases without a step of training"),
         ("events.out.tfevents.1", b"\x00" * 40, "without a step"),
     ],
 )
