@@ -61,7 +61,7 @@ def stage_variables(run: Run) -> dict[str, str]:
             "TURNGRID_ROLLOUT_THREADS": str(run.cluster.rollout_threads),
         }
         variables |= VLLM_ON_CPU if OmegaConf.select(config, "actor_rollout_ref.rollout.name") == "vllm" else {}
-    # Ray calls the hook in each worker, those of verl's queue too. Workers of an existing Ray cluster
+    # Ray calls the hook in each worker, those of verl's queue too. Workers of an existing cluster
     # have its nodes' environment; Ray passes ours on from here. verl's own settings win.
     runtime_env: dict[str, Any] = {"worker_process_setup_hook": f"{stacks.__name__}.{stacks.register.__name__}"}
     if "RAY_ADDRESS" in os.environ:
