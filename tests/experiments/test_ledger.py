@@ -1,6 +1,7 @@
 """The ledger of folders as runs leave them: what is charged, what is listed, both totals."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -119,3 +120,8 @@ def test_a_prior_is_listed_with_its_cost_and_not_charged(folder: Path, model: st
     (prior,) = ledger(Run(mine, folder.parent / "mine"))
     assert row(prior) == ("prior", 0, count, prior.games, 0, units)
     assert prior.note == f"not charged: {folder}"
+    mine.demos.update(source="episodes", run=str(folder))
+    _, source = ledger(Run(mine, folder.parent / "mine"))
+    assert row(source) == ("demonstration_source", 0, 2 + 8, source.games, 0, 23)
+    shutil.rmtree(folder)
+    assert ledger(Run(mine, folder.parent / "mine")) == []

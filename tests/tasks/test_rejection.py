@@ -12,6 +12,7 @@ from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
 from turngrid.envs.types import TaskRef
+from turngrid.records.run_folder import begun_folder
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import read_episodes, write_episodes
@@ -89,6 +90,7 @@ def asked(run: Path, *overrides: str) -> DictConfig:
 
 
 def test_a_run_that_holds_too_few_is_refused_with_the_reasons(run: Path) -> None:
+    """Unless its demonstrations are made already."""
     with pytest.raises(ConfigError, match="has no training episodes"):
         check(asked(run.parent))
     with pytest.raises(ConfigError, match=r"gives 4 demonstrations of the 5 .*left out: .*1 not won") as caught:
@@ -98,7 +100,13 @@ def test_a_run_that_holds_too_few_is_refused_with_the_reasons(run: Path) -> None
         check(asked(run, "env=sokoban"))
     with pytest.raises(ConfigError, match="used rollout_form=linear"):
         check(asked(run, "rollout_form=summary"))
-    assert check(asked(run)) == []
+    words = ("budget.units=90", f"output_dir={run.parent}")
+    made = demonstrations.episodes_file(begun_folder(asked(run, *words)))
+    write_episodes(made, PLAYED)
+    shutil.rmtree(run)
+    assert check(asked(run, *words)) == []
+    with pytest.raises(ConfigError, match="has no training episodes"):
+        check(asked(run, *words, "fresh=true"))
 
 
 def test_the_stage_writes_records(run: Path, tmp_path: Path) -> None:
