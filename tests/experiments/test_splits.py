@@ -1,5 +1,6 @@
 """Which games a run is trained and tested on, also where there are too few."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,10 +9,11 @@ from omegaconf import DictConfig
 
 from turngrid.config.compose import compose
 from turngrid.envs.types import TaskError
+from turngrid.experiments.stages import pipeline
 from turngrid.tasks import evaluation_sets
 from turngrid.tasks.evaluation_sets import evaluation_settings, prepare_evaluation_sets, turns_of
 from turngrid.tasks.run import Run
-from turngrid.tasks.splits import look_for_plans, prepare_tasks, read_tasks, task_file
+from turngrid.tasks.splits import look_for_plans, prepare_tasks, read_tasks, task_file, write_tasks
 
 COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.games=5"]
 
@@ -23,8 +25,11 @@ def counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return [*COUNTING, "env.cache_dir=cache", "env.workers=1"]
 
 
-def test_no_other_split_has_a_game_of_any_evaluation_set(counting: list[str], tmp_path: Path) -> None:
-    """Training seeds begin with the kinds 1, 2, 3, ...; count-2 tests 1 to 5, count-3 11 to 15."""
+def test_no_other_split_has_a_game_of_any_evaluation_set(
+    counting: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Training seeds begin with the kinds 1, 2, 3, ...; count-2 tests 1 to 5, count-3 11 to 15.
+    A note counts those that the model was trained on."""
     config = compose([*counting, "eval.tasks=[count-3,count-2]", "budget.units=16", "budget.sft_share=0.5", *SMALL])
     run = Run(config, tmp_path)
     assert (run.allocation.demonstrations, run.allocation.games) == (4, 8)
@@ -37,6 +42,15 @@ def test_no_other_split_has_a_game_of_any_evaluation_set(counting: list[str], tm
     assert games == Path(read_tasks(file)[0].game_file).parents[4] == tmp_path / "cache", "stages work elsewhere"
     assert kinds["demonstrations"] == [6, 7, 8, 9]
     assert kinds["train"] == [10, 16, 17, 18, 19, 20, 21, 22]
+    prior = tmp_path / "prior"
+    write_tasks(task_file(prior, "train"), read_tasks(task_file(tmp_path, "test"))[2:])
+    for name in ("attempts.jsonl", "config.json"):
+        (prior / name).touch()
+    config.model.path = str(prior)
+    monkeypatch.setattr(pipeline, "_train", lambda *run: sys.exit())
+    with pytest.raises(SystemExit):
+        pipeline.execute(run)
+    assert f"note: model.path={prior} was trained on 3 of the 5 games of count-2\n" in capfd.readouterr().err
 
 
 SMALL = ["budget.demo_cost=2", "budget.rl_steps=2", "data.train_batch_size=4"]
