@@ -13,7 +13,6 @@ from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
 from turngrid.envs.types import TaskRef
 from turngrid.records.run_folder import begun_folder
-from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.rollouts.stream import assistant, user
@@ -100,6 +99,11 @@ def test_a_run_that_holds_too_few_is_refused_with_the_reasons(run: Path) -> None
         check(asked(run, "env=sokoban"))
     with pytest.raises(ConfigError, match="used rollout_form=linear"):
         check(asked(run, "rollout_form=summary"))
+    theirs = OmegaConf.load(run / "rl" / "config.yaml")
+    OmegaConf.save({**theirs, "library": compose(["library=[experience]"]).library}, run / "rl" / "config.yaml")
+    with pytest.raises(ConfigError, match="with library=experience; choose its library settings too"):
+        check(asked(run))
+    assert check(asked(run, "library=[experience]")) == []
     words = ("budget.units=90", f"output_dir={run.parent}")
     made = demonstrations.episodes_file(begun_folder(asked(run, *words)))
     write_episodes(made, PLAYED)
@@ -125,10 +129,11 @@ def test_the_stage_writes_records(run: Path, tmp_path: Path) -> None:
 
 def test_the_same_tokens_are_kept_as_they_were_sampled(run: Path) -> None:
     chosen = draw(Run(asked(run)), 4)
-    kept = as_demonstrations(chosen, run, str(TINY), ChatSettings())
+    kept = as_demonstrations(chosen, run, str(TINY), Run(asked(run)))
     assert [turn for e in kept for turn in e.turns] == [turn for e in chosen for turn in e.turns]
-    other = as_demonstrations(chosen, run, str(TINY), ChatSettings({"enable_thinking": False}))
-    assert not any(turn.action_ids or turn.context_ids or turn.sampled for turn in other[0].turns)
+    for change in ("+data.apply_chat_template_kwargs.enable_thinking=false", "env.window_turns=3"):
+        other = as_demonstrations(chosen, run, str(TINY), Run(asked(run, change)))
+        assert not any(turn.action_ids or turn.context_ids or turn.sampled for turn in other[0].turns)
 
 
 def test_other_tokens_are_filled_in_and_not_marked_as_sampled(run: Path, tmp_path: Path) -> None:
@@ -138,7 +143,7 @@ def test_other_tokens_are_filled_in_and_not_marked_as_sampled(run: Path, tmp_pat
     template.write_text(template.read_text() + "{# another #}")
     assert same_tokens(str(TINY), str(TINY)) and not same_tokens(str(other), str(TINY))
     assert not same_tokens("Qwen/Qwen2.5-0.5B-Instruct", str(TINY))
-    (first, *_) = as_demonstrations(draw(Run(asked(run)), 4), run, str(other), ChatSettings())
+    (first, *_) = as_demonstrations(draw(Run(asked(run)), 4), run, str(other), Run(asked(run)))
     tokenizer = AutoTokenizer.from_pretrained(TINY)
     filled = with_ids(first, TokenCodec(tokenizer, "qwen3"))
     assert [tokenizer.decode(turn.action_ids, skip_special_tokens=True) for turn in filled.turns] == ["open", "go"]
