@@ -13,7 +13,7 @@ from turngrid.experiments.stages import pipeline
 from turngrid.tasks import evaluation_sets
 from turngrid.tasks.evaluation_sets import evaluation_settings, prepare_evaluation_sets, turns_of
 from turngrid.tasks.run import Run
-from turngrid.tasks.splits import look_for_plans, prepare_tasks, read_tasks, task_file, write_tasks
+from turngrid.tasks.splits import look_for_plans, prepare_tasks, read_tasks, task_file
 
 COUNTING = ["env.name=counting_environment:Counting", "env.task=count-2", "eval.games=5"]
 
@@ -29,7 +29,7 @@ def test_no_other_split_has_a_game_of_any_evaluation_set(
     counting: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Training seeds begin with the kinds 1, 2, 3, ...; count-2 tests 1 to 5, count-3 11 to 15.
-    A note counts those that the model was trained on."""
+    A run from this one's model that tests 1 to 7 notes that it was trained on 6 and 7."""
     config = compose([*counting, "eval.tasks=[count-3,count-2]", "budget.units=16", "budget.sft_share=0.5", *SMALL])
     run = Run(config, tmp_path)
     assert (run.allocation.demonstrations, run.allocation.games) == (4, 8)
@@ -42,15 +42,13 @@ def test_no_other_split_has_a_game_of_any_evaluation_set(
     assert games == Path(read_tasks(file)[0].game_file).parents[4] == tmp_path / "cache", "stages work elsewhere"
     assert kinds["demonstrations"] == [6, 7, 8, 9]
     assert kinds["train"] == [10, 16, 17, 18, 19, 20, 21, 22]
-    prior = tmp_path / "prior"
-    write_tasks(task_file(prior, "train"), read_tasks(task_file(tmp_path, "test"))[2:])
     for name in ("attempts.jsonl", "config.json"):
-        (prior / name).touch()
-    config.model.path = str(prior)
+        (tmp_path / name).touch()
+    config.model.path, config.eval.games = str(tmp_path), 7
     monkeypatch.setattr(pipeline, "_train", lambda *run: sys.exit())
     with pytest.raises(SystemExit):
-        pipeline.execute(run)
-    assert f"note: model.path={prior} was trained on 3 of the 5 games of count-2\n" in capfd.readouterr().err
+        pipeline.execute(Run(config, tmp_path / "next"))
+    assert f"note: model.path={tmp_path} was trained on 2 of the 7 games of count-2\n" in capfd.readouterr().err
 
 
 SMALL = ["budget.demo_cost=2", "budget.rl_steps=2", "data.train_batch_size=4"]
