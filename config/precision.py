@@ -13,7 +13,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.records.models.shape import LLAMA_LIKE, settings_of, shape_of
-from turngrid.records.run_folder import composed, run_name
+from turngrid.records.run_folder import begun_folder, composed
 from turngrid.tasks.run import Run
 
 KEY = "cluster.computes_in"
@@ -95,7 +95,7 @@ def begun_in(config: DictConfig) -> str | None:
     """Return the precision of the resumed or extended run if precision=auto chose it, else None."""
     if config.precision != AUTO or config.fresh or _is_small(config.model.path):
         return None
-    folder = Path(config.extend or Path(config.output_dir) / run_name(config)).expanduser()
+    folder = begun_folder(config)
     with suppress(ValueError):  # a damaged config is replaced
         if before := composed(folder):  # of a run that is on GPUs for some steps too
             return before["cluster"]["computes_in"]

@@ -22,7 +22,7 @@ import asyncio
 import hashlib
 import json
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -41,7 +41,6 @@ from turngrid.experiments.evaluation import stage, tables
 from turngrid.experiments.evaluation.policies import PolicyRef, as_trained, policies, trained_on
 from turngrid.experiments.evaluation.result import results_of
 from turngrid.records.damage import discard_files
-from turngrid.records.models.locate import run_of
 from turngrid.records.process.exit_codes import Refusal, command, own_words, say
 from turngrid.records.run_folder import OUTPUT_KEYS, held
 from turngrid.rollouts.chat_policy import ChatPolicy, Endpoint, EndpointError
@@ -52,12 +51,12 @@ from turngrid.rollouts.window import summed_up
 from turngrid.tasks.evaluation_sets import (
     EvaluationSetting,
     evaluation_settings,
+    note_trained,
     prepare_evaluation_sets,
     tested,
     turns_of,
 )
 from turngrid.tasks.run import Run
-from turngrid.tasks.splits import fingerprints, read_tasks
 
 EVALUATIONS = "evaluations"
 SCRIPTED_AT_ONCE = 32
@@ -145,22 +144,12 @@ def hold(run: Run, asked: Sequence[PolicyRef], at_once: int) -> str:
             say(f"note: {damage}")
         prepare_evaluation_sets(run, also_own=True)
         settings = evaluation_settings(run)
-        for message in _trained_games(asked, settings):
-            say(f"note: {message}")
+        for policy in asked:
+            note_trained(policy.label, policy.path, settings)
         asyncio.run(_roll_out_in_text(run, asked, settings, at_once))
         models = [candidate for candidate in asked if candidate.kind == "checkpoint"]
         stage.evaluate(run, [stage.Checkpoint(one.name, one.path, one.chat, one.library) for one in models])
         return _report(run.folder, asked, settings)
-
-
-def _trained_games(asked: Sequence[PolicyRef], settings: Sequence[EvaluationSetting]) -> Iterator[str]:
-    """Yield which policies were trained on games of an evaluation set that their runs lack."""
-    for policy in asked:
-        folder = run_of(policy.path) if policy.path else None
-        trained = set(fingerprints(folder, "train", "demonstrations").values()) if folder else set()
-        for games in dict.fromkeys(item.evaluation_set for item in settings):
-            if known := sum(game.fingerprint in trained for game in read_tasks(Path(games.file))):
-                yield f"{policy.label} was trained on {known} of the {games.games} games of {games.task}"
 
 
 def evaluation_folder(run: Run) -> Path:

@@ -160,6 +160,11 @@ def trains_rl(config: DictConfig) -> bool:
     return OmegaConf.select(config, "budget.sft_share", default=0) != 1
 
 
+def begun_folder(config: DictConfig) -> Path:
+    """Return the folder of the run that this one resumes or extends, which may not exist."""
+    return Path(config.extend or Path(config.output_dir) / run_name(config)).expanduser()
+
+
 @contextmanager
 def open_run(config: DictConfig, root: Path, overrides: Sequence[str] = ()) -> Iterator[Path]:
     """Make the run's folder, yield its path and hold it until the block ends.

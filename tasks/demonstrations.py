@@ -39,7 +39,7 @@ def make_demonstrations(run: Run, model: str) -> None:
     """
     if run.demos.source == "episodes":
         chosen = rejection.draw(run, run.allocation.demonstrations)
-        episodes = rejection.as_demonstrations(chosen, rejection.source(run), model, run.chat)
+        episodes = rejection.as_demonstrations(chosen, rejection.source(run), model, run)
     else:
         episodes = _from_matches(run) if run.environment.seats else _from_expert_plans(run)
     write_episodes(episodes_file(run.folder), episodes)

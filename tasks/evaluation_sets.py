@@ -11,9 +11,11 @@ from turngrid.envs.games.catalogue import games_hash
 from turngrid.envs.registry import known
 from turngrid.envs.types import TaskRef
 from turngrid.envs.utils.names import file_name
+from turngrid.records.models.locate import run_of
+from turngrid.records.process.exit_codes import say
 from turngrid.tasks.mixture import task_weights
 from turngrid.tasks.run import Run
-from turngrid.tasks.splits import list_games, read_tasks, task_file, what_to_set, write_tasks
+from turngrid.tasks.splits import fingerprints, list_games, read_tasks, task_file, what_to_set, write_tasks
 
 AGAINST = " against "  # between task and opponent
 
@@ -104,6 +106,15 @@ def evaluation_settings(run: Run) -> list[EvaluationSetting]:
             name = label(own(run)[0], one.env, one.task, temperature, opponent) if settings else ""
             settings.append(EvaluationSetting(name, one, temperature, samples, opponent))
     return settings
+
+
+def note_trained(label: str, model: str, settings: Sequence[EvaluationSetting]) -> None:
+    """Print on how many games of each evaluation set the run of a model path was trained."""
+    folder = run_of(model) if model else None
+    trained = set(fingerprints(folder, "train", "demonstrations").values()) if folder else set()
+    for games in dict.fromkeys(item.evaluation_set for item in settings):
+        if known := sum(game.fingerprint in trained for game in read_tasks(Path(games.file))):
+            say(f"note: {label} was trained on {known} of the {games.games} games of {games.task}")
 
 
 def samples_of(run: Run, env: str) -> tuple[list[str], int]:

@@ -17,7 +17,6 @@ from omegaconf import OmegaConf
 from turngrid.algorithms.registry import FORM, ROLES
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.records.resume import RlFolder
-from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode, Turn
 from turngrid.rollouts.prompt_forms.registry import PLAIN, changed_text
 from turngrid.rollouts.store import read_episodes
@@ -72,6 +71,9 @@ def source(run: Run) -> Path:
         raise DemosError(f"demos.run={folder} used rollout_form={form or 'linear'}; choose it here too")
     if theirs.get(ROLES):
         raise DemosError(f"demos.run={folder} has the answers of several roles; use a run with roles=[]")
+    if (library := theirs.get("library")) and library != run.config.get("library"):
+        reason = f"was played with library={','.join(library)}"
+        raise DemosError(f"demos.run={folder} {reason}; choose its library settings too, or use a run with library=[]")
     if changed_text(prompt) != changed_text(run.config.prompt):
         name = prompt.name if prompt else PLAIN
         raise DemosError(f"demos.run={folder} was played with prompt={name}: choose its prompt settings too")
@@ -120,15 +122,17 @@ def draw(run: Run, wanted: int) -> list[Episode]:
 # ---- as demonstrations
 
 
-def as_demonstrations(episodes: Sequence[Episode], run: Path, model: str, chat: ChatSettings) -> list[Episode]:
-    """Return copies for ``model`` to learn from.
+def as_demonstrations(episodes: Sequence[Episode], played: Path, model: str, run: Run) -> list[Episode]:
+    """Return copies of the run ``played``'s episodes for ``model``, which ``run`` trains.
 
-    They keep the sampled ids if the model has the same tokens and renders messages alike. Else they
-    have no ids and are not marked as sampled; the SFT stage then adds its own.
+    They keep the sampled ids if the model has the same tokens, renders messages alike and sees as
+    much of an episode. Else they have no ids and are not marked as sampled; the SFT stage then adds
+    its own.
     """
-    theirs = Run.read(run, "rl/config.yaml")
-    keep = same_tokens(model, str(theirs.config.actor_rollout_ref.model.path)) and chat == theirs.chat
-    named = [replace(e, policy=f"{e.policy} of {run.name}", trains_thoughts=True) for e in episodes]
+    theirs = Run.read(played, "rl/config.yaml")
+    keep = same_tokens(model, str(theirs.config.actor_rollout_ref.model.path))
+    keep = keep and (run.chat, run.window) == (theirs.chat, theirs.window)
+    named = [replace(e, policy=f"{e.policy} of {played.name}", trains_thoughts=True) for e in episodes]
     return named if keep else [without_ids(episode) for episode in named]
 
 

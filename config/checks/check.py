@@ -15,8 +15,10 @@ from turngrid.config.finalise import MICRO_BATCH_KEYS, rows_per_device
 from turngrid.config.method_settings import has_critic
 from turngrid.config.values.values import because
 from turngrid.envs.extensions import shipped
+from turngrid.records.run_folder import begun_folder
 from turngrid.rollouts.policy import EXACT, RANDOM
 from turngrid.tasks.budget import BudgetError, demonstration_price
+from turngrid.tasks.demonstrations import episodes_file
 from turngrid.tasks.mixture import shares, task_weights
 from turngrid.tasks.rejection import DemosError, draw
 from turngrid.tasks.run import Run
@@ -183,7 +185,7 @@ def bad_demonstrations(run: Run) -> Iterator[str]:
         yield f"demos.run={demos.run}: demos.source={demos.source} reads no run; use demos.source=episodes"
     if family.seats and demos.experience:
         yield f"demos.experience={demos.experience}: it replays games of one seat; use demos.experience=null"
-    if demos.source == "episodes":
+    if demos.source == "episodes" and (run.config.fresh or not episodes_file(begun_folder(run.config)).exists()):
         try:
             draw(run, run.allocation.demonstrations)
         except DemosError as error:

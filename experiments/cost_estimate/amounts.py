@@ -26,8 +26,8 @@ from turngrid.tasks.splits import games_wanted, validation_samples, what_to_set
 STEPS, GAMES = 3, 64  # RL steps and test games of the shortest run that is recorded
 # Keys that may differ between runs of the same throughput
 FREE = (
-    *("seed", "budget", "demos", "curriculum", "recipe", "output_dir", "fresh", "estimate", "estimate_gpu", "dry_run"),
-    *("tracking", "health", "cluster.slurm", "trainer.logger", "env.cache_dir"),
+    *("seed", "budget", "demos.run", "curriculum", "recipe", "output_dir", "fresh", "estimate", "estimate_gpu"),
+    *("dry_run", "tracking", "health", "cluster.slurm", "trainer.logger", "env.cache_dir"),
     *("eval.games", "eval.samples_per_game", "eval.seed", "eval.temperatures"),
 )
 Seconds = dict[str, float]  # of one unit by stage: a demonstration, an SFT or RL step, an evaluation episode
@@ -67,6 +67,7 @@ def amounts(run: Run) -> Amounts:
     samples = run.eval.games * len(run.eval.temperatures) * of_sets
     units = {
         "demonstrations": demonstrations,
+        "experience": demonstrations * bool(run.demos.experience),
         "sft": int(sft.epochs) * -(-demonstrations // int(sft.batch_size)),
         "rl": steps,
         "evaluation": models * samples,

@@ -21,6 +21,7 @@ from typing import Any
 from jinja2 import StrictUndefined, Template
 from omegaconf import OmegaConf
 
+from turngrid.algorithms.registry import FORM, ROLES
 from turngrid.envs.utils.files import write_whole
 from turngrid.experiments.evaluation.result import RunResult
 from turngrid.experiments.evaluation.stage import episodes_file
@@ -29,7 +30,6 @@ from turngrid.records.models.locate import (
     ASSET,
     LIBRARY,
     PACKAGED,
-    RUN,
     ModelError,
     checkpoint,
     library_file,
@@ -39,11 +39,15 @@ from turngrid.records.models.locate import (
 from turngrid.records.models.shape import tensors_in
 from turngrid.records.process.exit_codes import Parser, Refusal, command
 from turngrid.records.provenance import last_attempt
+from turngrid.records.run_folder import dotted
 from turngrid.records.stages import stage_name
 from turngrid.rollouts.store import read_episodes
+from turngrid.rollouts.window import summed_up
 from turngrid.tasks.run import Run
 
 CARD, PROMPT_FORM, TEMPLATE = "README.md", "prompt_form.json", "chat_template.jinja"
+# Keys of what the model sees of an episode; prompt_form.json has those that are set
+SEEN = ("env.window_turns", "env.window_keep", "data.max_prompt_length", "data.max_response_length", FORM, ROLES)
 UNMERGED = (".lora_", ".base_layer.")  # PEFT's names, which loaders reject without an adapter config
 
 
@@ -127,6 +131,8 @@ def prompt_form(run: Run, first: list[dict[str, str]]) -> dict[str, Any]:
     """Return the settings with which the run prompts and samples the model."""
     config = run.config
     form = OmegaConf.select(config, "prompt")
+    settings = dict(dotted(OmegaConf.to_container(config)))
+    settings[FORM] = settings[FORM] if summed_up(settings.get(FORM)) else None
     return {
         "env": config.env.name,
         "task": config.env.get("task"),
@@ -134,20 +140,25 @@ def prompt_form(run: Run, first: list[dict[str, str]]) -> dict[str, Any]:
         "chat_template_kwargs": dict(run.chat.kwargs),
         "temperature": config.eval.temperatures[0],
         "max_action_tokens": config.env.max_action_tokens,
+        **{key: settings[key] for key in SEEN if settings.get(key) not in (None, {}, [])},
         "first_messages": first,
     }
 
 
 def card(run: Run, stage: str, first: list[dict[str, str]], name: str) -> str:
     """Return the model card: Markdown with the front matter that hubs read."""
-    base, attempt, result = str(run.model.path), last_attempt(run.folder), RunResult.read(run.folder)
+    (prior, base), attempt, result = _origin(run), last_attempt(run.folder), RunResult.read(run.folder)
+    folder = local_folder(base)
+    on_hub = folder is None and not base.startswith((ASSET, PACKAGED))
     versions = attempt.versions if attempt else {}
     text = (files("turngrid.experiments.export") / "templates" / "card.md.j2").read_text(encoding="utf-8")
     return Template(text, undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True).render(
         name=name,
         c=run.config,
         run=run.folder.name,
-        on_hub=local_folder(base) is None and not base.startswith((ASSET, PACKAGED, RUN)),
+        base=base if on_hub else "",
+        origin=prior or (base if on_hub else folder.name if folder else run.model.name),
+        prior=prior,
         stage=stage,
         imitated=stage == "sft" or (run.folder / "sft" / "model").exists(),
         results=[item for item in (result.matrix if result and stage else ()) if item.policy in ("base", stage)],
@@ -157,6 +168,15 @@ def card(run: Run, stage: str, first: list[dict[str, str]], name: str) -> str:
         packages=[f"{name} {versions[name]}" for name in ("turngrid", "verl", "torch") if versions.get(name)],
         commit=((attempt and attempt.commit) or "")[:10],
     )
+
+
+def _origin(run: Run) -> tuple[str, str]:
+    """Return the name of the run that made the model with which this one began, or "", and the
+    path of the model with which the first of them began."""
+    base = str(run.model.path)
+    if (prior := run_of(base)) is None:
+        return "", base
+    return prior.name, _origin(Run.read(prior))[1]
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from turngrid.records.models.locate import local_folder, run_of
 from turngrid.records.stages import stage_ended, stage_seconds
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.store import read_episodes
-from turngrid.tasks import demonstrations, early_experience, rejection
+from turngrid.tasks import demonstrations, early_experience
 from turngrid.tasks.run import Run
 from turngrid.tasks.schema import Budget
 
@@ -81,8 +81,7 @@ def _priors(run: Run) -> Iterator[Entry]:
     model = str(run.model.path)
     if folder := run_of(model):
         yield _other("prior", folder, _reached(folder, model))
-    if run.demos.source == "episodes":
-        folder = rejection.source(run)
+    if run.demos.source == "episodes" and (folder := run_of(str(run.demos.run))):
         yield _other("demonstration_source", folder, _own(folder))
 
 

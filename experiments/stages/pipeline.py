@@ -22,7 +22,7 @@ from turngrid.records.stages import WITHOUT_LIBRARY, stage, stage_seconds
 from turngrid.rollouts.episode import Episode
 from turngrid.tasks import demonstrations, early_experience
 from turngrid.tasks.budget import Allocation
-from turngrid.tasks.evaluation_sets import EvaluationSetting, evaluation_settings, prepare_evaluation_sets
+from turngrid.tasks.evaluation_sets import EvaluationSetting, evaluation_settings, note_trained, prepare_evaluation_sets
 from turngrid.tasks.run import Run
 from turngrid.tasks.splits import prepare_tasks, skipped_games
 
@@ -40,6 +40,7 @@ def execute(run: Run) -> RunResult:
         check_hub(resolve_model(str(teacher), cache_root()))
     with stage(run.folder, "games"):
         allocation = prepare_tasks(run, avoid=prepare_evaluation_sets(run))
+    note_trained(f"model.path={run.model.path}", str(run.model.path), evaluation_settings(run))
     checkpoints = _train(run, allocation, base)
     with stage(run.folder, "evaluation"):
         evaluate(run, checkpoints, tracked=True)

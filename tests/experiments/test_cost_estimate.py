@@ -70,6 +70,7 @@ def test_the_default_by_hand(composed: Composer) -> None:
     without = forecast(wanted, {name: each for name, each in EACH.items() if name != "sft"})
     assert [stage for stage, value in without.items() if value is None] == ["sft", "all"]
     assert "rl" not in forecast(amounts(Run(composed(["budget=sft_only"]))), EACH)
+    assert amounts(Run(composed(["demos.experience=world_model"]))).units["experience"] == 600 // (10 + 8)
     assert [duration(seconds) for seconds in (45, 276, 36000)] == ["45 s", "4 min 36 s", "10 h 00 min"]
 
 
@@ -86,7 +87,7 @@ def test_which_runs_share_a_record(composed: Composer) -> None:
     default = record_file(Run(composed([])))
     same = ["seed=4", "budget=sft80_rl200", "eval.games=100", "estimate=true", "budget.rl_steps=7", "output_dir=/x"]
     assert record_file(Run(composed(same))) == default
-    for other in ("algo=ppo", "env.task=w4-o6-q8", "env.max_turns=8", "env.workers=1"):
+    for other in ("algo=ppo", "env.task=w4-o6-q8", "env.max_turns=8", "env.workers=1", "demos.experience=world_model"):
         assert record_file(Run(composed([other]))) != default
 
 

@@ -70,7 +70,7 @@ def test_plain_transformers_gets_the_logits_of_the_checkpoint(run: Path, tmp_pat
 
 
 def test_the_card_says_what_the_run_found_and_the_form_how_it_asked(run: Path, tmp_path: Path) -> None:
-    write_config(run, "+data.apply_chat_template_kwargs.enable_thinking=false")
+    write_config(run, "+data.apply_chat_template_kwargs.enable_thinking=false", "env.window_turns=8")
     config = OmegaConf.load(run / "config.yaml")
     OmegaConf.update(config, "actor_rollout_ref.model.custom_chat_template", TEMPLATE)
     OmegaConf.save(config, run / "config.yaml")
@@ -83,8 +83,15 @@ def test_the_card_says_what_the_run_found_and_the_form_how_it_asked(run: Path, t
     assert "verl 0.9.1; commit `0123456789`" in card
     form = json.loads((out / "prompt_form.json").read_text())
     assert (form["env"], form["chat_template_kwargs"]) == ("textworld", {"enable_thinking": False})
+    assert (form["env.window_turns"], form["data.max_response_length"]) == (8, 1024) and "roles" not in form
     tokenizer = AutoTokenizer.from_pretrained(out)
     assert tokenizer.apply_chat_template([{"role": "user", "content": "hello"}], tokenize=False) == "<user>hello"
+    shutil.copytree(run, run.with_name("first"))
+    for path, whose in ((run.with_name("first"), "The model of run `first`"), (tmp_path / "qwen", "\n`qwen`")):
+        write_config(run, f"model.path={path}")
+        assert main([str(run), "--to", str(tmp_path / f"from {path.name}")]) == 0
+        card = (tmp_path / f"from {path.name}" / "README.md").read_text()
+        assert f"{whose} after imitation" in card and ("base_model: Qwen/Qwen2.5-0.5B\n" in card) == ("run" in whose)
 
 
 def test_a_library_goes_along(run: Path, tmp_path: Path) -> None:

@@ -119,3 +119,8 @@ def test_a_prior_is_listed_with_its_cost_and_not_charged(folder: Path, model: st
     (prior,) = ledger(Run(mine, folder.parent / "mine"))
     assert row(prior) == ("prior", 0, count, prior.games, 0, units)
     assert prior.note == f"not charged: {folder}"
+    mine.demos.update(source="episodes", run=str(folder))
+    _, source = ledger(Run(mine, folder.parent / "mine"))
+    assert row(source) == ("demonstration_source", 0, 2 + 8, source.games, 0, 23)
+    folder.rename(folder.parent / "old")
+    assert ledger(Run(mine, folder.parent / "mine")) == []

@@ -1,5 +1,6 @@
 """Which games a run is trained and tested on, also where there are too few."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from omegaconf import DictConfig
 
 from turngrid.config.compose import compose
 from turngrid.envs.types import TaskError
+from turngrid.experiments.stages import pipeline
 from turngrid.tasks import evaluation_sets
 from turngrid.tasks.evaluation_sets import evaluation_settings, prepare_evaluation_sets, turns_of
 from turngrid.tasks.run import Run
@@ -23,8 +25,11 @@ def counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return [*COUNTING, "env.cache_dir=cache", "env.workers=1"]
 
 
-def test_no_other_split_has_a_game_of_any_evaluation_set(counting: list[str], tmp_path: Path) -> None:
-    """Training seeds begin with the kinds 1, 2, 3, ...; count-2 tests 1 to 5, count-3 11 to 15."""
+def test_no_other_split_has_a_game_of_any_evaluation_set(
+    counting: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Training seeds begin with the kinds 1, 2, 3, ...; count-2 tests 1 to 5, count-3 11 to 15.
+    A run from this one's model that tests 1 to 7 notes that it was trained on 6 and 7."""
     config = compose([*counting, "eval.tasks=[count-3,count-2]", "budget.units=16", "budget.sft_share=0.5", *SMALL])
     run = Run(config, tmp_path)
     assert (run.allocation.demonstrations, run.allocation.games) == (4, 8)
@@ -37,6 +42,13 @@ def test_no_other_split_has_a_game_of_any_evaluation_set(counting: list[str], tm
     assert games == Path(read_tasks(file)[0].game_file).parents[4] == tmp_path / "cache", "stages work elsewhere"
     assert kinds["demonstrations"] == [6, 7, 8, 9]
     assert kinds["train"] == [10, 16, 17, 18, 19, 20, 21, 22]
+    for name in ("attempts.jsonl", "config.json"):
+        (tmp_path / name).touch()
+    config.model.path, config.eval.games = str(tmp_path), 7
+    monkeypatch.setattr(pipeline, "_train", lambda *run: sys.exit())
+    with pytest.raises(SystemExit):
+        pipeline.execute(Run(config, tmp_path / "next"))
+    assert f"note: model.path={tmp_path} was trained on 2 of the 7 games of count-2\n" in capfd.readouterr().err
 
 
 SMALL = ["budget.demo_cost=2", "budget.rl_steps=2", "data.train_batch_size=4"]

@@ -12,7 +12,7 @@ from turngrid.config.checks.check import check
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
 from turngrid.envs.types import TaskRef
-from turngrid.rollouts.chat_settings import ChatSettings
+from turngrid.records.run_folder import begun_folder
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 from turngrid.rollouts.store import read_episodes, write_episodes
 from turngrid.rollouts.stream import assistant, user
@@ -89,8 +89,7 @@ def asked(run: Path, *overrides: str) -> DictConfig:
 
 
 def test_a_run_that_holds_too_few_is_refused_with_the_reasons(run: Path) -> None:
-    with pytest.raises(ConfigError, match="has no training episodes"):
-        check(asked(run.parent))
+    """Unless its demonstrations are made already."""
     with pytest.raises(ConfigError, match=r"gives 4 demonstrations of the 5 .*left out: .*1 not won") as caught:
         check(asked(run, "budget.units=90"))
     assert "\n" not in str(caught.value)
@@ -98,7 +97,17 @@ def test_a_run_that_holds_too_few_is_refused_with_the_reasons(run: Path) -> None
         check(asked(run, "env=sokoban"))
     with pytest.raises(ConfigError, match="used rollout_form=linear"):
         check(asked(run, "rollout_form=summary"))
-    assert check(asked(run)) == []
+    theirs = OmegaConf.load(run / "rl" / "config.yaml")
+    OmegaConf.save({**theirs, "library": compose(["library=[experience]"]).library}, run / "rl" / "config.yaml")
+    with pytest.raises(ConfigError, match="with library=experience; choose its library settings too"):
+        check(asked(run))
+    assert check(asked(run, "library=[experience]")) == []
+    words = ("budget.units=90", f"output_dir={run.parent}")
+    write_episodes(demonstrations.episodes_file(begun_folder(asked(run, *words))), PLAYED)
+    shutil.rmtree(run)
+    assert check(asked(run, *words)) == []
+    with pytest.raises(ConfigError, match="has no training episodes"):
+        check(asked(run, *words, "fresh=true"))
 
 
 def test_the_stage_writes_records(run: Path, tmp_path: Path) -> None:
@@ -117,10 +126,11 @@ def test_the_stage_writes_records(run: Path, tmp_path: Path) -> None:
 
 def test_the_same_tokens_are_kept_as_they_were_sampled(run: Path) -> None:
     chosen = draw(Run(asked(run)), 4)
-    kept = as_demonstrations(chosen, run, str(TINY), ChatSettings())
+    kept = as_demonstrations(chosen, run, str(TINY), Run(asked(run)))
     assert [turn for e in kept for turn in e.turns] == [turn for e in chosen for turn in e.turns]
-    other = as_demonstrations(chosen, run, str(TINY), ChatSettings({"enable_thinking": False}))
-    assert not any(turn.action_ids or turn.context_ids or turn.sampled for turn in other[0].turns)
+    for change in ("+data.apply_chat_template_kwargs.enable_thinking=false", "env.window_turns=3"):
+        other = as_demonstrations(chosen, run, str(TINY), Run(asked(run, change)))
+        assert not any(turn.action_ids or turn.context_ids or turn.sampled for turn in other[0].turns)
 
 
 def test_other_tokens_are_filled_in_and_not_marked_as_sampled(run: Path, tmp_path: Path) -> None:
@@ -130,7 +140,7 @@ def test_other_tokens_are_filled_in_and_not_marked_as_sampled(run: Path, tmp_pat
     template.write_text(template.read_text() + "{# another #}")
     assert same_tokens(str(TINY), str(TINY)) and not same_tokens(str(other), str(TINY))
     assert not same_tokens("Qwen/Qwen2.5-0.5B-Instruct", str(TINY))
-    (first, *_) = as_demonstrations(draw(Run(asked(run)), 4), run, str(other), ChatSettings())
+    (first, *_) = as_demonstrations(draw(Run(asked(run)), 4), run, str(other), Run(asked(run)))
     tokenizer = AutoTokenizer.from_pretrained(TINY)
     filled = with_ids(first, TokenCodec(tokenizer, "qwen3"))
     assert [tokenizer.decode(turn.action_ids, skip_special_tokens=True) for turn in filled.turns] == ["open", "go"]
