@@ -12,6 +12,12 @@ from turngrid.tasks.mixture import task_weights
 from turngrid.tasks.run import Run
 
 OF_TASKS = ("phases", "threshold")
+OF_ONE = {  # keys that one option reads: that option, and the key's default
+    "phases": ("phases", None),
+    "threshold": ("threshold", 0.7),
+    "window": ("threshold", 3),
+    "keep": ("threshold", False),
+}
 
 
 def fill_in(config: DictConfig) -> None:
@@ -32,8 +38,13 @@ def bad_curriculum(run: Run) -> Iterator[str]:
         yield f"curriculum={node.name}: budget={config.budget.name} has no RL steps to order; use curriculum=none"
     if node.name in OF_TASKS and len(tasks) < 2:
         yield f"curriculum={node.name}: it goes from task to task; use env.tasks=[a,b], from simple to complex"
-    if node.phases is not None and node.name != "phases":
-        yield f"curriculum.phases: curriculum={node.name} does not read it; use curriculum=phases"
+    for key, (option, default) in OF_ONE.items():
+        if node[key] != default and node.name != option:
+            yield f"curriculum.{key}: curriculum={node.name} does not read it; use curriculum={option}"
+    if node.name == "threshold" and steps <= (soonest := (changes := len(tasks) - 1) * node.window):
+        reason = f"{tasks[-1]} comes after step {soonest} at the soonest, and budget.rl_steps={steps}"
+        use = f"curriculum.window={(steps - 1) // changes}" if steps > changes else "fewer tasks or more steps"
+        yield f"curriculum.window={node.window}: {reason}; use {use}"
     if node.horizon is not None and node.name == "none":
         yield "curriculum.horizon: curriculum=none does not read it; use curriculum=horizon"
     yield from _bad_steps("phases", node.phases, list, "{1: [a], 10: [a, b]}", steps)

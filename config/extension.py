@@ -61,8 +61,9 @@ def compose_extended(overrides: Sequence[str], run: Path, compose: Compose) -> D
         ConfigError: a change affects the training so far, or there are no more steps than before.
     """
     was = composed(run)
-    config = compose(_with_recorded(overrides, run))
-    before = compose(_with_recorded([text for text in overrides if not is_in(key_of(text), FREE)], run))
+    config = compose(_with_recorded(overrides, run, _listed(run)))
+    kept = [text for text in overrides if not is_in(key_of(text), FREE)]
+    before = compose(_with_recorded(kept, run, was["budget"]["games"]))
     recorded = OmegaConf.create(was)
     for key in FREE:
         OmegaConf.update(before, key, OmegaConf.select(recorded, key))
@@ -74,17 +75,18 @@ def compose_extended(overrides: Sequence[str], run: Path, compose: Compose) -> D
     return config
 
 
-def _with_recorded(overrides: Sequence[str], run: Path) -> list[str]:
-    """Return the overrides with which the run was started, then ``overrides``.
+def _listed(run: Path) -> int:
+    """Return the number of training games, kept since a checkpoint refers to games by index."""
+    games = task_file(run, "train")
+    return len(games.read_text(encoding="utf-8").splitlines()) if games.exists() else 0
 
-    The number of games is kept, since a checkpoint refers to games by their index.
-    """
+
+def _with_recorded(overrides: Sequence[str], run: Path, games: int | None) -> list[str]:
+    """Return the overrides with which the run was started, then ``overrides`` and ``games``."""
     typed = {key_of(text) for text in overrides}
     again = [text for key, text in recorded(run).items() if key not in typed and key not in NOT_AGAIN]
     folder = [] if "output_dir" in typed else [f"output_dir={given.quoted(str(run.parent))}"]
-    games = task_file(run, "train")
-    count = len(games.read_text(encoding="utf-8").splitlines()) if games.exists() else 0
-    return [*again, *overrides, *folder, *([f"budget.games={count}"] if count else [])]
+    return [*again, *overrides, *folder, *([f"budget.games={games}"] if games else [])]
 
 
 def recorded(run: Path) -> dict[str, str]:

@@ -33,13 +33,12 @@ class Allocation:
         return self.steps * self.episodes_per_step
 
 
-def allocate_budget(budget: Budget, prompts: int, samples: int, refills: bool) -> Allocation:
+def allocate_budget(budget: Budget, prompts: int, samples: int) -> Allocation:
     """Return how many demonstrations, games and steps the budget buys.
 
     Args:
         prompts: of a training step.
         samples: the most episodes of a prompt.
-        refills: a step may get its games one by one, so it needs fewer than ``prompts``.
 
     Raises:
         BudgetError: it buys nothing, or less than one training step.
@@ -50,7 +49,7 @@ def allocate_budget(budget: Budget, prompts: int, samples: int, refills: bool) -
     if budget.count == "rollouts":
         games, steps, charged = _rollouts(budget, affordable, prompts, samples)
     else:
-        games, steps = _games(budget, affordable, prompts, refills)
+        games, steps = _games(budget, affordable, prompts)
         charged = games
     units = demonstrations * demonstration_price(budget) + charged * _exact(budget.episode_cost)
     unspent = _exact(budget.units) - units
@@ -96,21 +95,16 @@ def _sft_only(budget: Budget, demonstrations: int) -> Allocation:
     return Allocation(demonstrations, 0, 0, 0, float(units), float(_exact(budget.units) - units))
 
 
-def _games(budget: Budget, affordable: int, prompts: int, refills: bool) -> tuple[int, int]:
+def _games(budget: Budget, affordable: int, prompts: int) -> tuple[int, int]:
     """Return distinct games and steps."""
-    if affordable < prompts and not refills:
-        raise BudgetError(
-            f"the units buy {affordable} games, fewer than data.train_batch_size={prompts}, which needs "
-            "trainer.v1.sampler.sync_refill_failed_groups=true (games one by one)"
-        )
     steps = int(budget.rl_steps or 0) or steps_of_epochs(budget, prompts)
     return min(affordable, _visited(budget, steps * prompts)), steps  # only visited games are made and charged
 
 
 def steps_of_epochs(budget: Budget, prompts: int) -> int:
-    """Return the steps of ``rl_epochs`` passes over the bought games; 0 without epochs."""
+    """Return the steps of ``rl_epochs`` passes over the training games; 0 without epochs."""
     _, games = shares(budget)
-    return int(-(-_exact(budget.rl_epochs or 0) * games // prompts))
+    return int(-(-_exact(budget.rl_epochs or 0) * min(games, budget.games or games) // prompts))
 
 
 def _rollouts(budget: Budget, affordable: int, prompts: int, samples: int) -> tuple[int, int, int]:

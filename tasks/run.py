@@ -177,8 +177,7 @@ class Run:
         """
         prompts, samples = int(self.config.data.train_batch_size), int(self.config.actor_rollout_ref.rollout.n)
         samples = max((form.episodes(samples) for form in self.forms.values()), default=samples)
-        refills = bool(self.config.trainer.v1.sampler.sync_refill_failed_groups)
-        return allocate_budget(self.budget, prompts, samples, refills)
+        return allocate_budget(self.budget, prompts, samples)
 
     @cached_property
     def methods(self) -> Chosen:

@@ -82,12 +82,12 @@ def _refuse_other_games(folder: Path, listings: Mapping[str, Listing]) -> None:
 
 
 def games_wanted(run: Run) -> dict[str, int]:
-    """Return the number of games by split; splits without games are omitted."""
+    """Return the number of games by split, as in ``SPLITS``; splits without games are omitted."""
     counts = {
-        "demonstrations": demonstration_games(run),
-        "train": run.allocation.games,
         "test": run.eval.games,
         "validation": validation_games(run),
+        "demonstrations": demonstration_games(run),
+        "train": run.allocation.games,
     }
     return {split: count for split, count in counts.items() if count}
 

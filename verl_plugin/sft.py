@@ -55,21 +55,18 @@ class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
         self.val_dataset = None
 
     def _build_dataloader(self) -> None:
-        """Order rows by the run's seed, and keep an epoch's last, smaller batch.
+        """Order rows by the run's seed, and keep those that fill no whole batch or rank.
 
         Until verl's SFT trainer has keys for both.
         """
         super()._build_dataloader()
-        batches: dict[str, Any] = {"batch_size": self.train_batch_size_per_dp, "sampler": self.train_sampler}
-        if self.predictions:
-            rank, ranks = self.engine.get_data_parallel_rank(), self.engine.get_data_parallel_size()
-            demonstrations = len(self.train_dataset) - self.predictions
-            self.train_sampler = PredictThenImitate(
-                demonstrations, self.predictions, self.global_batch_size, rank, ranks
-            )
-            batches = {"batch_sampler": self.train_sampler}
+        rank, ranks = self.engine.get_data_parallel_rank(), self.engine.get_data_parallel_size()
+        demonstrations, batch = len(self.train_dataset) - self.predictions, self.global_batch_size
+        self.train_sampler = PredictThenImitate(demonstrations, self.predictions, batch, rank, ranks)
         self.train_sampler.seed = self.run.seed * 1_000_003  # the sampler adds the epoch
-        self.train_dataloader = StatefulDataLoader(self.train_dataset, collate_fn=self.collate_fn, **batches)
+        self.train_dataloader = StatefulDataLoader(
+            self.train_dataset, collate_fn=self.collate_fn, batch_sampler=self.train_sampler
+        )
 
     def _get_batch_seqlens(self, data: Any) -> Any:
         """Begin a step, on every rank: only the logging one has trackers.

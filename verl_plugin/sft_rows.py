@@ -84,36 +84,37 @@ def record_experience(run: DictConfig, codec: TokenCodec, form: PromptForm) -> l
 
 
 class PredictThenImitate(Sampler[list[int]]):
-    """Batch sampler of one rank: in epoch 0 all predictions, in later epochs demonstrations.
+    """Batch sampler of one rank: in epoch 0 all predictions, if any; else all demonstrations.
 
     Epoch 0 has as many batches as an epoch of demonstrations, which are the first rows. ``batch``
-    is that of all ranks.
+    is that of all ranks. Rows that do not divide over the ranks are filled up with repeated ones.
 
     Raises:
-        ValueError: there are fewer predictions than batches.
+        ValueError: there are predictions, but fewer than batches.
     """
 
     def __init__(self, demonstrations: int, predictions: int, batch: int, rank: int, ranks: int) -> None:
         self._demonstrations, self._predictions = demonstrations, predictions
         self._batch, self._rank, self._ranks = batch // ranks, rank, ranks
         self.seed = self.epoch = 0
-        if predictions // ranks < len(self):
+        if predictions and ceil(predictions / ranks) < len(self):
             raise ValueError(
                 f"demos.experience: {predictions} alternatives are fewer than the {len(self)} updates of an epoch, "
                 "since the model nearly always does as the expert did; raise demos.alternatives, or leave it out"
             )
 
     def __len__(self) -> int:
-        return ceil(self._demonstrations // self._ranks / self._batch)
+        return ceil(ceil(self._demonstrations / self._ranks) / self._batch)
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
 
     def __iter__(self) -> Iterator[list[int]]:
-        rows, first = (self._demonstrations, 0) if self.epoch else (self._predictions, self._demonstrations)
+        predicts = self._predictions and not self.epoch
+        rows, first = (self._predictions, self._demonstrations) if predicts else (self._demonstrations, 0)
         order = torch.randperm(rows, generator=torch.Generator().manual_seed(self.seed + self.epoch)) + first
-        mine = order[self._rank : rows // self._ranks * self._ranks : self._ranks]
-        batches = mine.split(self._batch) if self.epoch else mine.tensor_split(len(self))
+        mine = order.tile(self._ranks)[self._rank : ceil(rows / self._ranks) * self._ranks : self._ranks]
+        batches = mine.tensor_split(len(self)) if predicts else mine.split(self._batch)
         return iter([batch.tolist() for batch in batches])
 
 

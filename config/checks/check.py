@@ -17,7 +17,7 @@ from turngrid.config.values.values import because
 from turngrid.envs.extensions import shipped
 from turngrid.records.run_folder import begun_folder
 from turngrid.rollouts.policy import EXACT, RANDOM
-from turngrid.tasks.budget import BudgetError, demonstration_price
+from turngrid.tasks.budget import BudgetError, demonstration_price, steps_of_epochs
 from turngrid.tasks.demonstrations import episodes_file
 from turngrid.tasks.mixture import shares, task_weights
 from turngrid.tasks.rejection import DemosError, draw
@@ -60,6 +60,13 @@ def set_in_vain(run: Run) -> Iterator[str]:
         typed = value is not None and not OmegaConf.is_interpolation(OmegaConf.select(run.config, node), name)
         if typed and value not in (OmegaConf.select(base.verl_tree(), key), UNNAMED):
             yield f"{key}={value}: it changes nothing here; use {instead}"
+    budget, prompts = run.config.budget, run.config.data.train_batch_size
+    typed = budget.rl_epochs not in (None, shipped("budget", budget.name).get("rl_epochs"))
+    if typed and budget.rl_steps != steps_of_epochs(budget, prompts):
+        games = budget.count == "games"
+        by = f"budget.rl_steps={budget.rl_steps}" if games else f"budget.count={budget.count}"
+        use = "budget.rl_steps=null" if games else "budget.count=games budget.rl_steps=null"
+        yield f"budget.rl_epochs={budget.rl_epochs:g}: {by} sets the steps; use {use}"
 
 
 def critic_off(run: Run) -> Iterator[str]:
@@ -89,6 +96,10 @@ def batches(run: Run) -> Iterator[str]:
     key, parallel = f"{ROLLOUT}.tensor_model_parallel_size", config.actor_rollout_ref.rollout.tensor_model_parallel_size
     if (gpus := config.trainer.n_gpus_per_node) % parallel:
         yield f"{key}={parallel}: it must divide trainer.n_gpus_per_node={gpus}; use {key}=1"
+    key, batch = "model.sft.batch_size", config.model.sft.batch_size
+    if config.budget.sft_share and config.trainer.device == "cuda" and batch % gpus:
+        use = f"{key}={-(-batch // gpus) * gpus}"
+        yield f"{key}={batch}: it must be a multiple of trainer.n_gpus_per_node={gpus}; use {use}"
 
 
 def passes(run: Run) -> Iterator[str]:
@@ -156,6 +167,7 @@ def too_few_checkpoints(run: Run) -> Iterator[str]:
 
 
 FREE = "sft_rl"  # the only option whose share may be changed, since a run's folder has the option's name
+OF_WINS = {"max_invalid": 0, "max_turns": None, "per_game": 1}  # keys of rejection sampling, with their defaults
 LEAST_MOVE = 2e-5  # minimum change of a weight by SFT
 
 
@@ -183,6 +195,10 @@ def bad_demonstrations(run: Run) -> Iterator[str]:
         yield f"demos.source={demos.source}: env={run.config.env.name} has no such demonstrations; use {uses}"
     if demos.source != "episodes" and demos.run:
         yield f"demos.run={demos.run}: demos.source={demos.source} reads no run; use demos.source=episodes"
+    for key, default in OF_WINS.items() if demos.source != "episodes" else ():
+        if demos[key] != default and not (key == "per_game" and family.seats):
+            reason = f"demos.source={demos.source} does not read it"
+            yield f"demos.{key}={demos[key]}: {reason}; use demos.source=episodes"
     if family.seats and demos.experience:
         yield f"demos.experience={demos.experience}: it replays games of one seat; use demos.experience=null"
     if demos.source == "episodes" and (run.config.fresh or not episodes_file(begun_folder(run.config)).exists()):
@@ -195,7 +211,7 @@ def bad_demonstrations(run: Run) -> Iterator[str]:
 def nothing_left(run: Run) -> Iterator[str]:
     """Refuse RL without a step, and a task without a training game, demonstration or test game."""
     config, budget, weights = run.config, run.config.budget, task_weights(run.config.env)
-    if budget.count == "games" and budget.sft_share < 1 and budget.rl_steps < 1:
+    if budget.sft_share < 1 and budget.rl_steps is not None and budget.rl_steps < 1:
         reason = f"the budget has a share for RL{because(config, 'budget.rl_steps')}"
         yield f"budget.rl_steps={budget.rl_steps}: {reason}; use budget.rl_steps=1 or more"
     counts = {"training games": run.allocation.games, "demonstrations": demonstration_games(run)}

@@ -95,15 +95,17 @@ class Catalogue:
                 seen.update(game.fingerprint for game in listings[split].tasks)
         return listings
 
-    def outlook(self, task: str, split: str, count: int, reward: str = "sparse") -> tuple[int, int, int]:
-        """Return how many of ``count`` games are cached, how many seeds are still to try at least,
-        and how many were rejected. No game is made.
+    def outlook(
+        self, task: str, split: str, count: int, reward: str = "sparse", avoid: Iterable[str] = ()
+    ) -> tuple[list[str], int]:
+        """Return the fingerprints of those of ``count`` games that are cached, and how many seeds
+        are still to try at least. No game is made.
 
         Raises:
             TaskError: unknown task, split or reward.
         """
-        walk = self._walk(task, split, count, reward, ())
-        return len(walk.accepted), len(walk.missing), len(walk.rejected)
+        walk = self._walk(task, split, count, reward, avoid)
+        return [made.record.fingerprint for _, made in walk.accepted], len(walk.missing)
 
     def _list(
         self, makers: Makers, task: str, split: str, count: int, reward: str, avoid: Iterable[str], few: bool

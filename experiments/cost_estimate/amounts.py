@@ -77,24 +77,31 @@ def amounts(run: Run) -> Amounts:
 
 
 def _games(run: Run) -> Iterator[Games]:
+    """Count in the order in which a run lists games: cached games of earlier splits are avoided."""
+    others: set[str] = set()  # in the evaluation sets, each of which avoids nothing
+    for env, task in tested(run):
+        if (env, task) != own(run):
+            yield _split(run.of_environment(env), task, "test", run.eval.games, seen := set())
+            others |= seen
+    seen = set()
     for split, count in games_wanted(run).items():
         for task, share in shares(task_weights(run.config.env), count).items():
             if share:
-                yield _split(run, task, split, share)
-    for env, task in tested(run):
-        if (env, task) != own(run):
-            yield _split(run.of_environment(env), task, "test", run.eval.games)
+                yield _split(run, task, split, share, seen)
+        seen |= others
 
 
-def _split(run: Run, task: str, split: str, wanted: int) -> Games:
-    cached, missing, _ = run.catalogue.outlook(task, split, wanted, run.reward_name)
-    most = cached + missing
+def _split(run: Run, task: str, split: str, wanted: int, seen: set[str]) -> Games:
+    """Count the games of a task that are not ``seen``, and add the cached ones to these."""
+    cached, missing = run.catalogue.outlook(task, split, wanted, run.reward_name, seen)
+    seen.update(cached)
+    most = len(cached) + missing
     if 0 < most < wanted and split == "train" and not run.env.tasks:
         wanted = most  # they are revisited
     if most < wanted:
         message = f"{task}: split {split} has at most {most} games of the {wanted} asked for"
         raise TooFewGames(message, split, most, run.environment.more_games)
-    return Games(split, task, wanted, cached)
+    return Games(split, task, wanted, len(cached))
 
 
 def forecast(wanted: Amounts, each: Seconds) -> dict[str, float | None]:

@@ -89,6 +89,8 @@ cluster=gpu1 {ACTOR}.ppo_max_token_len_per_gpu=1024
     {ACTOR}.ppo_max_token_len_per_gpu=1024; use {ACTOR}.ppo_max_token_len_per_gpu=
 cluster=gpu8 {ROLLOUT}.tensor_model_parallel_size=3
     {ROLLOUT}.tensor_model_parallel_size=3; use {ROLLOUT}.tensor_model_parallel_size=1
+cluster=gpu8 model.sft.batch_size=12
+    model.sft.batch_size=12; use model.sft.batch_size=16
 budget=rl_only budget.sft_share=0.5
     budget.sft_share=0.5; use budget=sft_rl
 budget.units=15
@@ -101,11 +103,13 @@ buffer=task_replay
     buffer=task_replay and budget.units=; use a lower budget.units
 demos.source=episodes
     demos.source=episodes; use demos.run
+demos.max_turns=3
+    demos.max_turns=3; use demos.source=episodes
 demos.source=heaven
     demos.source=heaven; use demos.source=expert
 demos.alternatives=4
     demos.alternatives=4; use demos.experience
-budget.rl_steps=0
+budget.rl_steps=0 budget.count=rollouts
     budget.rl_steps=0; use budget.rl_steps=1
 model.path=runs/never/was
     model.path=; use does not exist
@@ -151,6 +155,10 @@ curriculum=phases
     curriculum.phases=; use curriculum.phases={{1:
 curriculum.phases={{1:[w2-o3-q4]}}
     curriculum.phases; use curriculum=phases
+curriculum.keep=true
+    curriculum.keep; use curriculum=threshold
+{MIXED} curriculum=threshold curriculum.window=25
+    curriculum.window=25; use curriculum.window=24
 curriculum.horizon={{1:4}}
     curriculum.horizon; use curriculum=horizon
 curriculum=horizon curriculum.horizon={{1:4,9:13}}
@@ -231,6 +239,8 @@ precision=bf16
     precision=bf16; use precision=fp32
 env=alfworld
     model=tiny; use another model, such as model=tiny_alfworld
+budget.rl_epochs=3
+    budget.rl_epochs=3; use budget.rl_steps=null
 actor_rollout_ref.rollout.top_p=0.9
     actor_rollout_ref.rollout.top_p=0.9; use actor_rollout_ref.rollout.top_p=1
 """

@@ -64,6 +64,11 @@ def test_an_extended_run_can_be_extended(composed: Composer, run: Path) -> None:
     assert (config.algo.name, config.seed, config.budget.games) == ("ppo", 3, 96)
 
 
+def test_epochs_over_more_games_than_there_were_are_no_other_past(composed: Composer, tmp_path: Path) -> None:
+    run = started(composed, tmp_path, "budget.rl_steps=null", "curriculum=horizon")  # 400 paid, 96 there
+    assert composed([f"extend={run}", "budget.rl_steps=2600"]).curriculum.horizon == {1: 4, 834: 8, 1667: 12}
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -30,9 +30,10 @@ EACH = {"demonstrations": 0.05, "sft": 0.2, "rl": 7.5, "evaluation": 0.1}  # sec
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three training games and one test game, made."""
+    """Three training games, made, and seven test games, one of which is among them."""
     folder = tmp_path_factory.mktemp("cache")
-    Catalogue(make_environment("gym"), folder).listings("FrozenLake-v1", {"train": 3, "test": 1}, progress=False)
+    for split, count in (("train", 3), ("test", 7)):
+        Catalogue(make_environment("gym"), folder).tasks("FrozenLake-v1", split, count, progress=False)
     return folder
 
 
@@ -40,15 +41,13 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_games_that_are_there_are_counted(composed: Composer, cache: Path) -> None:
-    small = ["env=gym", f"env.cache_dir={cache}", "budget.units=40", "eval.games=4", "budget.rl_steps=1"]
+    small = ["env=gym", f"env.cache_dir={cache}", "budget.units=40", "eval.games=8", "budget.rl_steps=1"]
     before = sorted(cache.rglob("*"))
     wanted = amounts(Run(composed(small)))
     assert sorted(cache.rglob("*")) == before
-    train, test = wanted.games[1:]
-    assert wanted.games[0] == Games("demonstrations", "FrozenLake-v1", 2, 0)
-    assert (train.split, train.wanted, train.cached) == ("train", 16, 3)
-    assert (test.split, test.wanted, test.cached) == ("test", 4, 1)
-    assert (wanted.models, wanted.samples) == (3, 4)
+    counts = {"test": (8, 7), "demonstrations": (2, 0), "train": (16, 2)}
+    assert wanted.games == tuple(Games(split, "FrozenLake-v1", *count) for split, count in counts.items())
+    assert (wanted.models, wanted.samples) == (3, 8)
     seats, library = ["env=two_player", "eval.opponents=[random,first]"], ["library=[experience]"]
     both, twice = (amounts(Run(composed(words))) for words in (seats, library))
     assert (both.samples, twice.models) == (200 * 2 * 2, 4)

@@ -23,7 +23,6 @@ def budget(share: float, prompts: int = 16, samples: int = 8, **other: object) -
             "budget": {**defaults, **OTHERS, "sft_share": share, **other},
             "data": {"train_batch_size": prompts},
             "actor_rollout_ref": {"rollout": {"n": samples}},
-            "trainer": {"v1": {"sampler": {"sync_refill_failed_groups": True}}},
         }
     )
 
@@ -57,6 +56,7 @@ def test_the_default_by_hand() -> None:
     assert Run(budget(0.6, rl_steps=20)).allocation == Allocation(60, 320, 20, 128, 920.0, 80.0)
     assert Run(budget(0.6, count="rollouts", rl_steps=None)).allocation == Allocation(60, 48, 3, 128, 984.0, 16.0)
     assert Run(budget(1.0)).allocation == Allocation(100, 0, 0, 0, 1000.0, 0.0)
+    assert Run(budget(0.6, rl_steps=None, rl_epochs=100, games=100)).allocation.steps == 100 * 100 / 16
 
 
 def test_a_share_in_per_cent_is_exact() -> None:

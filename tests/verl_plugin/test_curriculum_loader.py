@@ -101,10 +101,15 @@ def test_a_threshold_learns_of_a_step_before_its_checkpoint(dataset: TaskDataset
     assert loader.state_dict()["curriculum"]["first_step"] == 3
 
 
-def test_a_horizon_over_one_task_leaves_the_games_to_verl(dataset: TaskDataset) -> None:
-    curriculum = {"name": "horizon", "horizon": {1: 2, 4: 5}}
-    nodes = {"env": {"tasks": None, "max_turns": 6}, "turn_reward": {"name": "sparse"}, "curriculum": curriculum}
-    games = Games(OmegaConf.create(nodes))
+def test_a_horizon_over_one_task_leaves_the_games_to_verl_if_they_fill_a_batch(dataset: TaskDataset) -> None:
+    curriculum = {"name": "horizon", "horizon": {1: 2, 4: 5}, "phases": None}
+    env = {"tasks": None, "task": "simple", "max_turns": 6}
+    nodes = {"env": env, "turn_reward": {"name": "sparse"}, "curriculum": curriculum, "seed": 3}
+    few = Games(OmegaConf.create({**nodes, "data": {"train_batch_size": 9}}))
+    loader = few.loader(dataset)
+    few.begin(1)
+    assert loader is not None and sorted({*next(loader)["index"].tolist()}) == list(range(8))
+    games = Games(OmegaConf.create({**nodes, "data": {"train_batch_size": 8}}))
     assert games.loader(dataset) is None
     assert games.metrics(4, [episode("simple", True, 2, 1.0)]) == {"curriculum/max_turns": 5.0}
 

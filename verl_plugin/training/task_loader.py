@@ -1,4 +1,4 @@
-"""Mixtures, curricula and filters that leave games out, in verl's trainer: choose a step's games.
+"""Mixtures, curricula, filters and batches of few games, in verl's trainer: choose a step's games.
 
 verl 0.9.1 has no hook for another sampler. But it reads rows from its data loader and saves the
 loader's state in each checkpoint, so ours replaces the loader.
@@ -52,15 +52,18 @@ class Games:
         self._leaving_out = {name: one for name, one in chosen.items() if getattr(one.cls, "leaves_out", False)}
 
     def loader(self, dataset: TaskDataset) -> GameLoader | None:
-        """Return the loader that replaces verl's, or None if verl orders the games."""
-        self._mixed = bool(self._config.env.tasks)
-        if not self._mixed and not self._leaving_out:
+        """Return the loader that replaces verl's, or None if verl orders the games.
+
+        verl's has no batch if there are fewer games than a batch has prompts.
+        """
+        data, self._mixed = self._config.data, bool(self._config.env.tasks)
+        rows = data.get("gen_batch_size") or data.train_batch_size
+        if not self._mixed and not self._leaving_out and len(dataset) >= rows:
             return None
         self.draws = draws(dataset, self._config)
         keys = (f"{task['env']}/{task['task']}/{task['seed']}" for task in dataset.tasks)  # as ``TaskRef.key``
         self._games = {key: number for number, key in enumerate(keys)}
-        data = self._config.data
-        return GameLoader(dataset, self.draws, data.get("gen_batch_size") or data.train_batch_size)
+        return GameLoader(dataset, self.draws, rows)
 
     def begin(self, step: int) -> None:
         if self.draws:
