@@ -13,7 +13,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.records.models.shape import LLAMA_LIKE, settings_of, shape_of
-from turngrid.records.run_folder import begun_folder, composed
+from turngrid.records.run_folder import begun_folder, composed, run_stem
 from turngrid.tasks.run import Run
 
 KEY = "cluster.computes_in"
@@ -95,6 +95,8 @@ def begun_in(config: DictConfig) -> str | None:
     """Return the precision of the resumed or extended run if precision=auto chose it, else None."""
     if config.precision != AUTO or config.fresh or _is_small(config.model.path):
         return None
+    if not config.extend and not any(Path(config.output_dir).expanduser().glob(f"{run_stem(config)}-*")):
+        return None  # the hash takes 0.3 s
     folder = begun_folder(config)
     with suppress(ValueError):  # a damaged config is replaced
         if before := composed(folder):  # of a run that is on GPUs for some steps too

@@ -144,7 +144,12 @@ def run_name(config: DictConfig) -> str:
 
     A curriculum comes after the task. A run without RL has no algorithm in its name.
     """
-    return file_name("-".join([*name_parts(config).values(), f"s{config.seed}", identity(config)]), also="+")
+    return f"{run_stem(config)}-{identity(config)}"
+
+
+def run_stem(config: DictConfig) -> str:
+    """Return a run's name without the hash."""
+    return file_name("-".join([*name_parts(config).values(), f"s{config.seed}"]), also="+")
 
 
 def name_parts(config: DictConfig) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -40,9 +40,10 @@ def chat_stub(answer: Answer) -> Iterator[Stub]:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             stub.seen.append((self.path, self.headers["Authorization"], body))
             status, text = answer(body)
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(text if isinstance(text, bytes) else text.encode())
+            with suppress(ConnectionError):  # of a client that has left
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(text if isinstance(text, bytes) else text.encode())
 
         def log_message(self, *_: object) -> None:
             """Nothing: the tests read ``seen``."""

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ def finish(output: Path, *overrides: str, timeout_s: float = 500, **where: Any) 
 
 
 def end(process: subprocess.Popen[str], output: Path, timeout_s: float = 500) -> Path:
-    assert process.wait(timeout=timeout_s) == 0, (output / "stdout.txt").read_text()[-3000:]
+    wait_in(process, output, lambda: False, timeout_s, code=0)
     return run_folder(output)
 
 
@@ -96,11 +96,15 @@ def stopped(process: subprocess.Popen[str]) -> Iterator[None]:
     """None of its processes moves."""
     driver = psutil.Process(process.pid)
     family = [driver, *driver.children(recursive=True)]
-    for member in family:
-        member.suspend()
-    yield
-    for member in family:
-        member.resume()
+    try:
+        for member in family:
+            with suppress(psutil.NoSuchProcess):  # one that has ended meanwhile
+                member.suspend()
+        yield
+    finally:
+        for member in family:
+            with suppress(psutil.NoSuchProcess):
+                member.resume()
 
 
 def wait_for(condition: Callable[[], bool], seconds: float) -> None:
@@ -108,6 +112,18 @@ def wait_for(condition: Callable[[], bool], seconds: float) -> None:
     while not condition():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.05)
+
+
+def wait_in(
+    process: subprocess.Popen[str], output: Path, done: Callable[[], bool], seconds: float, code: int | None = None
+) -> None:
+    """Wait for something in a run, or for its end with ``code``; a run in vain is killed."""
+    try:
+        wait_for(lambda: process.poll() is not None or done(), seconds)
+    except BaseException:
+        kill(process)
+        raise
+    assert process.poll() == code, (output / "stdout.txt").read_text()[-3000:]
 
 
 def lines(path: Path) -> list[dict]:

@@ -42,7 +42,7 @@ def kept(method: Any, turns: Turns) -> dict[str, list[float]]:
 
 def term(method: Any, turns: Turns) -> dict[str, list[float]]:
     """Its loss in the second step, of three quarters of the episodes."""
-    keep = torch.tensor([hash_of(name) % 4 > 0 for name in turns.episodes]).unsqueeze(1) & turns.mask
+    keep = torch.tensor([sum(map(ord, name)) % 4 > 0 for name in turns.episodes]).unsqueeze(1) & turns.mask
     assert turns.entropy is not None
     entropy = turns.spread(turns.entropy)
     method.prepare(turns, keep, entropy, 1, 10)
@@ -71,10 +71,6 @@ def put_back(method: Any, turns: Turns) -> dict[str, list[float]]:
     place."""
     failed = replace(turns, reward=turns.reward * 0, outcome=turns.outcome * 0 + 1)
     return {turns.episodes[e]: [float(held.step)] for e, held in method.replace(failed, 3).items()}
-
-
-def hash_of(name: str) -> int:
-    return sum(map(ord, name))
 
 
 SHOWN: dict[str, Shown] = {"credit": credit, "filter": kept, "terms": term, "buffer": replayed}

@@ -39,7 +39,9 @@ if len(attempts.read_text().splitlines()) == 1:
     time.sleep(600)
 """
 NO_RESULT = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"  # submitit can write nothing any more
-SHORT = ("cluster.slurm.timeout_min=1", "cluster.slurm.signal_delay_s=40")
+# SLURM warns up to 30 s early, and a job does not hear it before its imports have ended
+SHORT = ("cluster.slurm.timeout_min=1", "cluster.slurm.signal_delay_s=5")
+pytestmark = pytest.mark.timeout(1500)
 
 
 @dataclass
@@ -88,7 +90,11 @@ def test_several_runs_are_one_array_and_the_launch_names_those_that_failed(slurm
         folder.mkdir()
         (folder / "tasks").write_text("a file")
     launch = front_door("-m", "algo=ppo,grpo,vapo", *TINY, *shared, cwd=tmp_path)
-    _, err = launch.communicate(timeout=400)
+    try:
+        _, err = launch.communicate(timeout=1200)
+    finally:
+        if launch.poll() is None:
+            os.killpg(launch.pid, signal.SIGKILL)
     assert launch.returncode == 1, err
     assert "2 runs to go, 1 finished" in err
     array = err.split("submitted SLURM job ")[1].split(":")[0]
@@ -111,13 +117,13 @@ def test_ctrl_c_leaves_the_job_and_the_same_command_waits_for_it_again(slurm: Sm
     job = next(line for line in said if "submitted SLURM job" in line).split("job ")[1].split(":")[0]
     next(line for line in said if "waiting for 1 job;" in line)
     os.killpg(launch.pid, signal.SIGINT)
-    assert launch.wait(timeout=400) == 130
+    assert launch.wait(timeout=1200) == 130
     assert f"scancel {job}" in "".join(said)
     assert slurm.command("squeue", "-h", "-j", job, "-o", "%T").split() == ["PENDING"]
     again = front_door(*arguments, cwd=tmp_path)
     next(line for line in iter(again.stderr.readline, "") if f"job {job} of an earlier launch is in the queue" in line)
     slurm.command("scancel", job)
-    _, err = again.communicate(timeout=400)
+    _, err = again.communicate(timeout=1200)
     assert again.returncode == 1 and "submitted" not in err
     assert "left no result" in err.splitlines()[-1]
 

@@ -6,13 +6,13 @@ import json
 import socket
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from http import HTTPStatus
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import small
 import uvicorn
 from page_modules import page_modules
 from websockets.datastructures import Headers
@@ -46,9 +46,8 @@ def served(app: Any) -> Iterator[str]:
         server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
-        while not server.started:
-            time.sleep(0.01)
         try:
+            small.wait_for(lambda: server.started, 100)
             yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         finally:
             server.should_exit = server.force_exit = True

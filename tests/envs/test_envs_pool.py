@@ -86,9 +86,10 @@ async def test_a_worker_that_dies_or_answers_out_of_turn_is_replaced(pool, count
     pids = pool.pids
     await session.step("add")
     await session.step("die once")
+    after = pool.pids
     pool._slots[0].process.data_received(answer)
     assert (await session.step("add")).observation.text == "2 of 3"
-    assert not set(pool.pids) & set(pids)
+    assert not {*pids} & {*after} and not {*after} & {*pool.pids}
 
 
 async def test_neighbours_bear_any_number_of_lost_workers(pool, counting):

@@ -3,10 +3,10 @@
 import io
 import os
 import threading
-import time
 from pathlib import Path
 
 import pytest
+import small
 
 from turngrid.envs.utils import bar
 from turngrid.envs.utils.bar import ticking_bar
@@ -17,10 +17,8 @@ def test_a_bar_is_drawn_again_while_nothing_happens(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(bar, "LOG_SECONDS", 0.05)
     before, out, none = threading.active_count(), io.StringIO(), io.StringIO()
     with ticking_bar(total=3, desc="games", file=out), ticking_bar(total=3, file=none, disable=True):
-        end = time.monotonic() + 60
-        while out.getvalue().count("games:   0%") < 3 and time.monotonic() < end:
-            time.sleep(0.01)
-    assert out.getvalue().count("games:   0%") >= 3 and not none.getvalue()
+        small.wait_for(lambda: out.getvalue().count("games:   0%") >= 3, 60)
+    assert not none.getvalue()
     assert threading.active_count() <= before + 1  # tqdm's own stays
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import small
 from made import made, played
 from openenv_servers import dial_module, misbehaving, served
 
@@ -262,9 +263,6 @@ async def test_each_worker_has_a_container_that_ends_with_it(
             assert [(await session.step(move)).won for move in moves][-1]
         assert len(list(containers.iterdir())) == 2
         os.kill(pool.pids[0], signal.SIGKILL)
-    until = time.monotonic() + 30
-    while list(containers.iterdir()) and time.monotonic() < until:
-        await asyncio.sleep(0.05)
-    assert not list(containers.iterdir())
+    await asyncio.to_thread(small.wait_for, lambda: not list(containers.iterdir()), 30)
     with pytest.raises(EnvError, match="no container of env.image=none: Unable to find image none"):
         openenv_env.connections(None, "none")

@@ -267,17 +267,16 @@ def folders():
     return {path.name for path in Path(tempfile.gettempdir()).glob(f"{prefix()}*")}
 
 
-def test_folders_of_killed_processes_are_swept():
+def test_folders_of_killed_processes_are_swept(tmp_path, monkeypatch):
     """Where nobody of that number runs, and the number is one of ours."""
-    place, ours = Path(tempfile.gettempdir()), prefix()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    place, ours = tmp_path, prefix()
     dead = place / ours.replace(f"-{os.getpid()}-", "-4194303-x")
     alive, others = place / f"{ours}x", place / "turngrid-1-4194303-x"
     for folder in (dead, alive, others):
         folder.mkdir()
     sweep()
     assert [folder.exists() for folder in (dead, alive, others)] == [False, True, True]
-    alive.rmdir()
-    others.rmdir()
 
 
 def open_files():

@@ -51,16 +51,13 @@ def in_module(code: str) -> dict[str, str]:
 
 
 IGNORED = {
-    "edited tests": {"tests/test_calc.py": "def test_mul(): pass\ndef test_add(): pass\ndef test_add_more(): pass\n"},
-    "a conftest": {
+    "files beside the module": {
+        "tests/test_calc.py": "def test_mul(): pass\ndef test_add(): pass\ndef test_add_more(): pass\n",
         "conftest.py": "import pytest\n@pytest.hookimpl(tryfirst=True)\n"
-        "def pytest_pyfunc_call(pyfuncitem):\n    return True\n"
-    },
-    "sitecustomize": {"sitecustomize.py": "import os\nos._exit(0)\n", "usercustomize.py": "import os\nos._exit(0)\n"},
-    "a package that hides the test module": {"test_calc/__init__.py": "def test_add(): pass\n"},
-    "a pytest of one's own": {
-        "pytest.py": "import os\nos._exit(0)\n",
-        "pluggy/__init__.py": "import os\nos._exit(0)\n",
+        "def pytest_pyfunc_call(pyfuncitem):\n    return True\n",
+        **dict.fromkeys(("sitecustomize.py", "usercustomize.py"), "import os\nos._exit(0)\n"),
+        "test_calc/__init__.py": "def test_add(): pass\n",  # a package that hides the test module
+        **dict.fromkeys(("pytest.py", "pluggy/__init__.py"), "import os\nos._exit(0)\n"),
     },
     "forged lines": in_module("print('tests/test_calc.py::test_add PASSED [100%]\\n3 passed in 0.01s', flush=True)"),
     "an expected failure": {"calc.py": "import pytest\n" + WRONG.replace("return a - b", "pytest.xfail('known')")},

@@ -8,7 +8,7 @@ import pytest
 
 from turngrid.config.base import CONF
 from turngrid.config.errors import ConfigError
-from turngrid.experiments.credit_quality.methods import Method, method, methods
+from turngrid.experiments.credit_quality.methods import method, methods
 from turngrid.records.process.exit_codes import Refusal
 from turngrid.rollouts.episode import Episode, Outcome, Turn
 
@@ -34,12 +34,8 @@ def episode(path: str, rewards: list[int], windows: bool = False) -> Episode:
 
 
 @cache
-def made(word: str) -> Method:
-    return method(word, [])
-
-
 def credit(word: str, windows: bool = False) -> np.ndarray:
-    return made(word).credit(groups(windows)).turns
+    return method(word, []).credit(groups(windows)).turns
 
 
 def groups(windows: bool = False) -> list[list[Episode]]:
@@ -50,7 +46,7 @@ def with_values(word: str, windows: bool = False) -> tuple[np.ndarray, np.ndarra
     """Credit a turn, whose first token has the value V(t) = t / 4 and whose second has V(t) + 1;
     and credit a token."""
     values = np.concatenate([[t / 4, t / 4 + 1] for group in TURNS for count in group for t in range(count)])
-    found = made(word).credit(groups(windows), {"values": values})
+    found = method(word, []).credit(groups(windows), {"values": values})
     return found.turns, found.tokens
 
 

@@ -68,13 +68,6 @@ def test_the_tiny_models_tokens_and_metrics_are_those_on_record(unbroken: Path) 
     assert [line["actor/pg_loss"] for line in metrics] == pytest.approx(LOSSES, rel=1e-4)
 
 
-@pytest.mark.timeout(900)
-def test_a_killed_run_in_bf16_repeats_its_bits(tmp_path: Path) -> None:
-    half = "precision=bf16"
-    killed(tmp_path, "rl checkpoint", *METHODS, half)
-    assert_same(*(small.finish(tmp_path / name, *METHODS, half) for name in ("runs", "unbroken")))
-
-
 @pytest.mark.timeout(1500)
 def test_a_killed_run_of_a_wider_model_repeats_its_bits(tmp_path: Path) -> None:
     """On two threads, in passes of eight rows whose activations are computed again. A random model

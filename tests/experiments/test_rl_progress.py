@@ -58,7 +58,7 @@ def test_each_moment_of_a_step_has_its_words(tmp_path: Path) -> None:
     assert doing(rl, 2, False, 16, 8) == "playing and learning, 3 turns"
 
 
-async def test_turns_of_two_processes_are_counted_together(tmp_path: Path) -> None:
+async def test_turns_of_two_counters_are_counted_together(tmp_path: Path) -> None:
     """As soon as they are written; those of a step that has ended count no more."""
     rl = RlFolder(tmp_path)
     groups(rl, 1, 0)

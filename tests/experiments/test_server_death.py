@@ -30,13 +30,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = ["budget=rl_only", "budget.sft_share=0", "eval.games=4", "trainer.max_actor_ckpt_to_keep=9"]
     words.append(f"data.max_response_length={ROOM}")
     process = small.launch(output, *words)
-    try:
-        small.wait_for(lambda: bool(list(output.glob("*/rl/checkpoints/global_step_1/manifest.json"))), 900)
-        process_of(process, "ray::TransformersServer").kill()
-        assert process.wait(timeout=900) != 0
-    finally:
-        if process.poll() is None:
-            small.kill(process)
+    first = "*/rl/checkpoints/global_step_1/manifest.json"
+    small.wait_in(process, output, lambda: bool(list(output.glob(first))), 900)
+    process_of(process, "ray::TransformersServer").kill()
+    small.wait_in(process, output, lambda: False, 900, code=FAILED)
     assert "rollout server" in (output / "stdout.txt").read_text()
     return small.finish(output, *words, timeout_s=900)
 

@@ -27,6 +27,7 @@ from turngrid.tasks.splits import prepare_tasks, read_tasks, task_file, write_ta
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.sft_rows import EpisodeRows
 
+pytestmark = pytest.mark.timeout(1800)
 STEPS = 3
 DAMAGED = (
     "rl/checkpoints/global_step_2/actor/optim_world_size_1_rank_0.pt",
@@ -50,12 +51,13 @@ def half_way(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tested by test_child.py, and by the slow tests."""
     output = tmp_path_factory.mktemp("whole run")
     process = small.launch(output, *VALIDATED)
-    small.wait_for(lambda: bool(list(output.glob("*/rl/checkpoints/global_step_2/manifest.json"))), 500)
+    second = "*/rl/checkpoints/global_step_2/manifest.json"
+    small.wait_in(process, output, lambda: bool(list(output.glob(second))), 1500)
     with small.stopped(process):
         folder = small.run_folder(output)
         assert not list(folder.glob("evaluation/*.jsonl")), "too late to show anything"
         copy = Path(shutil.copytree(folder, output / "half-way" / folder.name))
-    small.end(process, output)
+    small.end(process, output, 1500)
     return copy
 
 
@@ -73,8 +75,7 @@ def killed(half_way: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = small.somebody_elses(tmp_path_factory.mktemp("else") / "home")
     process = small.launch(output, *VALIDATED, program=small.CONSOLE_SCRIPT, folder=home)
     last = folder / f"rl/checkpoints/global_step_{STEPS}/manifest.json"
-    small.wait_for(lambda: last.exists() or process.poll() is not None, 500)
-    assert process.poll() is None, (output / "stdout.txt").read_text()[-3000:]
+    small.wait_in(process, output, last.exists, 1500)
     small.kill(process)
     return folder
 
@@ -185,8 +186,9 @@ def test_what_was_damaged_is_named_in_a_line_each_and_kept(killed: Path):
     told = (killed.parent / "stdout.txt").read_text().splitlines()
     for name in DAMAGED[:2]:
         (line,) = [line for line in told if line.startswith(f"turngrid: note: {name} ")]
-        assert f"; moved to {DISCARDED}/000/" in line and "Traceback" not in told
+        assert f"; moved to {DISCARDED}/000/" in line
         assert (killed / DISCARDED / "000" / name).exists()
+    assert not any("Traceback" in line for line in told)
     assert any("step_2" in line and "RL goes on from step 1" in line for line in told)
 
 

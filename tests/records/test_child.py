@@ -4,11 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
+import small
 
 from turngrid.records.process.child import StageFailed, run_child
 
@@ -46,13 +46,11 @@ def test_nothing_outlives_a_killed_driver(tmp_path: Path):
     """Also a process in a session of its own, as Ray's helpers are."""
     (tmp_path / "stage.py").write_text(STAGE)
     driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(tmp_path)], cwd=Path(__file__).parents[2])
-    while not (tmp_path / "sleeper").exists() or not (tmp_path / "sleeper").read_text():
-        time.sleep(0.05)
+    small.wait_for(lambda: (tmp_path / "sleeper").exists() and (tmp_path / "sleeper").read_text() != "", 300)
     family = psutil.Process(driver.pid).children(recursive=True)
     (reaper,) = [process for process in family if "reaper.py" in " ".join(process.cmdline())]
     looks = reaper.num_ctx_switches().voluntary + 4  # it sleeps after each look
-    while reaper.num_ctx_switches().voluntary < looks:
-        time.sleep(0.05)
+    small.wait_for(lambda: reaper.num_ctx_switches().voluntary >= looks, 300)
     assert len(family) == 3  # the reaper, the stage and its sleeper
     os.kill(driver.pid, signal.SIGKILL)
     driver.wait()

@@ -3,6 +3,7 @@
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from omegaconf import OmegaConf
@@ -18,7 +19,8 @@ def test_extensions_of_one_run_wait_for_each_other(tmp_path: Path, monkeypatch: 
     config = OmegaConf.create({"extend": str(tmp_path / "run"), "eval": {}})
     copied: list[str] = []
     monkeypatch.setattr(run_folder, "copy_run", lambda _, path, same: time.sleep(0.2) or copied.append(path.name))
-    list(ThreadPoolExecutor(2).map(lambda name: run_folder._begin_extension(config, tmp_path / name), "ab"))
+    both = ThreadPoolExecutor(2, initializer=Barrier(2).wait)
+    list(both.map(lambda name: run_folder._begin_extension(config, tmp_path / name), "ab"))
     assert sorted(copied) == ["a", "b"]
 
 

@@ -21,6 +21,7 @@ TINY = ROOT / "assets" / "tiny"
 OTHER = (TINY / "chat_template.jinja").read_text(encoding="utf-8").replace("message['role']", "'tool'")
 
 
+@pytest.mark.timeout(1800)
 def test_faults_by_their_names_and_no_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,7 +75,7 @@ def test_it_gives_up_in_the_end_and_on_anything_else_at_once(message: str, attem
 SCRIPT = """
 import time
 from turngrid.verl_plugin.training.watchdog import Watchdog
-dog = Watchdog(factor=10, least=0.1)
+dog = Watchdog(factor=1, least=0.1)
 dog.start({seconds})
 {then}
 """

@@ -109,6 +109,7 @@ def test_after_an_abort_new_requests_wait_for_the_resume() -> None:
         await server.abort_all_requests(reject_request=False)
         late = asyncio.ensure_future(ask(server, "late", seed=9))
         await asyncio.sleep(0.05)
+        await server.generate_batch([SampleRequest("behind", PROMPT, 1)])  # which ends after all that was begun
         parked = not late.done()
         await server.resume_generation()
         outputs, answer = await asyncio.gather(*waiting), await late
