@@ -271,7 +271,7 @@ WARNINGS: tuple[Check, ...] = (
     estimators.cut_samples,
     set_in_vain,
 )
-OF_MODEL: tuple[Check, ...] = (  # warnings that ``turngrid-play`` skips
+OF_MODEL: tuple[Check, ...] = (  # warnings that ``turngrid-play`` skips, as it does bad_demonstrations
     environment.little_room,
     lora.far_lr,
     sft_of_nothing,
@@ -284,6 +284,6 @@ def check(config: DictConfig, with_model: bool = True) -> list[str]:
     """Return the config's warnings; raise ConfigError with the first refusal."""
     run = Run(config)
     for refused in CHECKS:
-        if message := next(refused(run), None):
+        if (with_model or refused is not bad_demonstrations) and (message := next(refused(run), None)):
             raise ConfigError(message)
     return [message for warned in (*WARNINGS, *(OF_MODEL if with_model else ())) for message in warned(run)]

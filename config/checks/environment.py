@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from turngrid.config.finalise import explained
 from turngrid.config.prompts import form_of, several_rows
 from turngrid.config.values.values import shown
+from turngrid.envs.extensions import shipped
 from turngrid.envs.registry import ENVIRONMENTS, environment_class, spec
 from turngrid.envs.types import TaskError
 from turngrid.rewards.registry import REWARDS, reward
 from turngrid.rollouts.policy import RANDOM, START
+from turngrid.rollouts.prompt_forms.registry import PLAIN
 from turngrid.tasks.evaluation_sets import own, tested, through_servers, turns_of
 from turngrid.tasks.mixture import task_weights
 from turngrid.tasks.run import Run
@@ -153,8 +155,12 @@ def not_where_evaluated(run: Run, *also: str) -> Iterator[str]:
 
 
 def little_room(run: Run) -> Iterator[str]:
-    """Warn if thoughts may use up the tokens of an episode that has one row."""
+    """Warn if thoughts may use up the tokens of an answer, or of an episode that has one row."""
     env, room, form = run.config.env, run.config.data.max_response_length, run.prompt
+    bare = shipped("env", env.name).get("max_action_tokens", 0)
+    if run.config.prompt.name != PLAIN and env.max_action_tokens < bare:
+        key, reason = "env.max_action_tokens", f"env={env.name} has {bare} for an action without a thought"
+        yield f"{key}={env.max_action_tokens}: {reason}, so longer answers are cut off; use {key}={bare} or more"
     one_row = (form.thinks or form.parts) and not several_rows(run)
     if one_row and env.max_turns * env.max_action_tokens > room:
         turns, tokens = room // env.max_action_tokens, f"env.max_action_tokens={env.max_action_tokens}"

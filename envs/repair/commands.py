@@ -55,7 +55,7 @@ def clean(action: str) -> str:
 
 def ls(workspace: Workspace, argument: str) -> str:
     """List the entries of a folder, subfolders with a slash."""
-    folder = argument.strip("./") if argument in (".", "./", "/") else argument.rstrip("/").removeprefix("./")
+    folder = "" if argument == "." else argument.rstrip("/")
     prefix = f"{folder}/" if folder else ""
     below = [path.removeprefix(prefix) for path in workspace.paths if path.startswith(prefix)]
     if not below:
@@ -177,7 +177,7 @@ def read(workspace: Workspace, path: str) -> str:
     if path.startswith("/") or ".." in path.split("/"):
         raise InvalidAction("Paths are those that ls shows, inside the repository.")
     try:
-        return workspace.text(path.removeprefix("./"))
+        return workspace.text(path)
     except KeyError:
         near = [known for known in workspace.paths if known.rsplit("/", 1)[-1] == path.rsplit("/", 1)[-1]]
         hint = f" There is {near[0]}." if near else ""

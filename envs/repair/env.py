@@ -58,7 +58,8 @@ class RepairEnv(TextEnv):
         verb, _, argument = head.partition(" ")
         if verb.lower() == "submit":
             return self._graded()
-        return RawStep(self.observe_message(self._answer(verb.lower(), argument.strip(), body)))
+        argument = argument.strip().removeprefix("" if verb.lower() == "search" else "./")
+        return RawStep(self.observe_message(self._answer(verb.lower(), argument, body)))
 
     def finish_game(self) -> RawStep:
         return self._graded()

@@ -62,4 +62,4 @@ WAYS = frozenset(_WAYS.split()) | {
 METHODS = frozenset({"__init__", "__iter__", "__len__", "__next__", "__post_init__", "__repr__", "__str__"})
 BASES = ERRORS | {"NamedTuple", "typing.NamedTuple", "object"}
 # Keywords that change equality, how classes are made, and which attributes are copied.
-KEYWORDS = frozenset({"assigned", "compare", "eq", "metaclass", "updated"})
+KEYWORDS = frozenset({"assigned", "compare", "eq", "metaclass", "updated", None})  # None: ``**``, which may hide one

@@ -6,7 +6,8 @@ docs/sandbox.md says what it defends against, and what no runner in the same pro
 
 - the report goes to the process's original standard output, printed text to standard error; each
   line has a number and a keyed hash, so a forged line is detected;
-- the functions of pytest and of the tests are compared with those before any code under test ran;
+- the functions of pytest and of the tests, built-ins and the classes of some standard modules are
+  compared with those before any code under test ran;
 - tests that must fail are mixed among the real ones: whatever makes them pass is no repair.
 """
 
@@ -23,6 +24,7 @@ import types
 import pytest
 
 INI = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml")
+STANDARD = ("collections", "collections.abc", "fractions")  # their classes can be assigned to
 OWN_CHANGES = ("_getini_unknown_type",)  # pytest itself replaces these while it starts
 MESSAGE_CHARS = 600
 
@@ -199,7 +201,7 @@ def last_words(report):
 
 
 def snapshot(classes):
-    """Return a function that names a function of pytest that was changed since now, or ""."""
+    """Return a function that names what of pytest or of Python was changed since now, or ""."""
     entries, seen = [], set()
     for name, module in list(sys.modules.items()):
         if name in ("pytest", "unittest.case") or name.split(".")[0] in ("_pytest", "pluggy"):
@@ -209,6 +211,9 @@ def snapshot(classes):
     for name, value in builtins.__dict__.items():
         if name != "_":
             entries.append((builtins.__dict__, name, value, None, None, None, "builtins"))
+    for cls in [cls for module in STANDARD for cls in vars(importlib.import_module(module)).values()]:
+        for name in dir(cls) if isinstance(cls, type) else ():  # inherited ones too, which an own one would hide
+            entries.append((vars(cls), name, vars(cls).get(name), None, None, None, cls.__name__))
 
     def changed(entries=entries):
         for namespace, name, value, function, code, defaults, where in entries:

@@ -119,7 +119,7 @@ class _Reader:
         elif isinstance(node, ast.MatchClass):
             yield from (Use("name", name) for name in node.kwd_attrs if name in WAYS)
         elif isinstance(node, ast.keyword) and node.arg in KEYWORDS:
-            yield Use("dunder", f"{node.arg}={ast.unparse(node.value)}")
+            yield Use("dunder", ast.unparse(node))
         elif isinstance(node, ast.ClassDef):  # a subclass of int or str could equal anything
             bases = {ast.unparse(base) for base in node.bases} - BASES - self._classes
             yield from (Use("class", f"class {node.name}({base})") for base in sorted(bases))

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from turngrid.config.base import CONF
+from turngrid.config.checks.environment import little_room
 from turngrid.config.compose import compose
 from turngrid.config.errors import ConfigError
 from turngrid.config.prompts import form_of
@@ -49,6 +50,10 @@ def test_an_answer_has_room_for_its_thought() -> None:
     for words, tokens in pretrained.items():
         assert compose(["model=smollm2_135m", *words.split()]).env.max_action_tokens == tokens
     assert compose(["model=qwen2.5_0.5b"]).env.max_action_tokens == 16, "as in the study"
+    rows = {"env=repo_repair prompt=react": 128, "env=bfcl prompt=tool_call": 256, "env=search prompt=react": 0}
+    for words, needed in rows.items():
+        told = "\n".join(little_room(Run(compose(words.split()))))
+        assert ("cut off" in told) == (needed > 0) == (f"use env.max_action_tokens={needed} or more" in told)
 
 
 @pytest.mark.parametrize(

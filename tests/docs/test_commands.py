@@ -62,3 +62,9 @@ def test_the_commands_of_a_page_are_accepted(composed: Composer, page: str) -> N
         for run in runs(words):
             config = composed(run)
             assert [problem for rule in RULES for problem in rule(Run(config))] == [], run
+
+
+def test_what_a_shell_would_take_apart_is_quoted_in_sentences() -> None:
+    texts = [page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")]
+    typed = [word for text in texts for word in re.findall(r"`([^`=\n]+\.\w+=\[?[{\"][^\"`\n][^`\n]*)`", text)]
+    assert typed and [word for word in typed if word[0] != "'" or parse(shlex.split(word))[0].is_sweep_override()] == []

@@ -54,7 +54,7 @@ def expert_game(
     """A game of the expert, in the environment's own process."""
     environment = make_environment(name)
     (game,) = Catalogue(environment, str(folder / "cache")).tasks(task, "train", 1, progress=False)
-    spec = EpisodeSpec(game, environment.prompt, 4, reward("dense"), form=form or usual_form("tool_call"))
+    spec = EpisodeSpec(game, environment.prompt, 6, reward("dense"), form=form or usual_form("tool_call"))
 
     async def play() -> Episode:
         async with EnvPool(name, 1, 60.0) as pool:
@@ -90,7 +90,9 @@ def test_fruit_is_packed_by_several_calls(examples: Path, runner: asyncio.Runner
 
 def test_lamps_are_lit_by_calls(examples: Path, runner: asyncio.Runner) -> None:
     """The expert's commands as calls."""
-    episode, task = expert_game(runner, "called_lamps:CalledLamps", "lamps-4", examples)
+    [(name, number)] = re.findall(r"^python -m train env.name=(called_lamps\S+) env.task=(\S+)", PAGE, re.MULTILINE)
+    assert Catalogue(make_environment(name), str(examples)).listings(number, {"test": 200, "demonstrations": 60})
+    episode, task = expert_game(runner, name, number, examples)
     assert episode.won and [turn.action for turn in episode.turns] == list(task.expert_plan)
     calls = [json.loads(turn.response) for turn in episode.turns]
     lamps = [action.removeprefix("light ") for action in task.expert_plan]

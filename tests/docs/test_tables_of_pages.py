@@ -116,6 +116,9 @@ def test_the_tables_of_prompts_name_every_form_and_key() -> None:
     known_keys = {field.name for kind in (Prompt, *map(prompt_class, PROMPTS)) for field in fields(kind)} - {"name"}
     rows = re.findall(r"^\| (`prompt\.\w+`[^|]*) \|", page, re.MULTILINE)
     assert {key for row in rows for key in re.findall(r"prompt\.(\w+)", row)} == known_keys
+    (refused,) = re.findall(r"^\| `prompt\.admissible` \|(.*)", page, re.MULTILINE)
+    unlisted = {name for name in ENVIRONMENTS if not make_environment(name).lists_actions}
+    assert {*re.findall(r"`(\w+)`", refused), "two_player"} & set(ENVIRONMENTS) == {*unlisted, "two_player"}
 
 
 # ---- metrics

@@ -78,7 +78,8 @@ def test_no_command_takes_long_to_read():
 
 
 def test_looking(env):
-    assert told(env, "ls shop") == "__init__.py\ncalc.py"
+    assert told(env, "ls shop") == told(env, "ls ./shop/") == "__init__.py\ncalc.py"
+    assert told(env, "ls") == told(env, "ls .") == told(env, "ls ./") == told(env, "ls /")
     assert told(env, "show shop/calc.py 4-5") == "shop/calc.py, lines 4-5 of 9:\n4| def add(a, b):\n5|     return a - b"
     assert told(env, "show shop/calc.py").startswith("shop/calc.py, lines 1-9 of 9:\n1| ")
     assert told(env, "search return a") == "shop/calc.py:5: return a - b\nshop/calc.py:9: return a * b"
@@ -98,10 +99,10 @@ def test_what_cannot_be_done_is_said(env):
         ("edit shop 1-0\nx = 1", "shop cannot be a file of this repository."),
         ("edit shop/calc.py/x.py 1-0\nx = 1", "shop/calc.py/x.py cannot be a file of this repository."),
         ("edit .git/config 1-0\nx = 1", ".git/config cannot be a file of this repository."),
-        ("edit shop/calc.py 9-20\nx = 1", "shop/calc.py has 9 lines; 9-20 is not among them."),
+        ("edit ./shop/calc.py 9-20\nx = 1", "shop/calc.py has 9 lines; 9-20 is not among them."),
         (f"edit shop/calc.py 9-{'9' * 12}\nx", "shop/calc.py has 9 lines; 9-999999999 is not among them."),
-        ("edit shop/new.py 3-4\nx = 1", "There is no file shop/new.py; a new one begins with edit shop/new.py 1-0."),
-        ("replace shop/calc.py: return => x", "return stands 2 times in shop/calc.py; it must be there once."),
+        ("edit ./shop/new.py 3-4\nx = 1", "There is no file shop/new.py; a new one begins with edit shop/new.py 1-0."),
+        ("replace ./shop/calc.py: return => x", "return stands 2 times in shop/calc.py; it must be there once."),
         ("replace", NO_REPLACE),
         (f"replace shop/calc.py:{' ' * 5_000}b", NO_REPLACE),
         ("replace shop/calc.py: => b", NO_REPLACE),

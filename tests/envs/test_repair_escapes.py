@@ -93,6 +93,8 @@ ENDS = {
         "for thing in gc.get_objects():\n    if type(thing) is Config: thing.pluginmanager.register(Plugin())",
         "tests changed in memory": {"calc.py": PATCH_A_TEST},
         "the assertion error gone": "import builtins\nclass Quiet(SystemExit): pass\nbuiltins.AssertionError = Quiet",
+        "a standard class under another name": "from fractions import Fraction\n"
+        "F = Fraction\nF._numerator = property(lambda self: 1, lambda self, value: None)",
         "such a plugin from a function": {
             "calc.py": "import gc\nfrom _pytest.config import Config\n"
             "class Plugin:\n    def pytest_pyfunc_call(self, pyfuncitem): return 'add' in pyfuncitem.name or None\n"

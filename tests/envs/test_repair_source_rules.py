@@ -65,6 +65,7 @@ REFUSED = {
         *("x.__class__", "__builtins__", "class Same:\n    def __eq__(self, other): return True", "__eq__ = 1"),
         *("match x:\n    case object(__class__=y): pass", "f(__x=1)", "def f(__x): pass", "global __name__"),
         *("from itertools import count as __len__", "dataclass(eq=False)", "field(compare=False)"),
+        *("field(**{'compare': False})", "class A(**{'metaclass': f}): pass"),
     ],
     "assignment": [
         "with x as (plus.y, z): pass",

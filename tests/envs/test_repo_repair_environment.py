@@ -103,7 +103,7 @@ def test_an_instance_has_the_tests_that_fail_and_the_repair():
 ENCODED = {"": "", "abc": "abc", "aaab": "3ab", "abbbb": "a4b", "a" * 12: "12a", "aa3": r"2a\3", "111": r"3\1"}
 ENCODED |= {"\\": r"\\", "  ": "2 "}
 UNDETECTABLE = {
-    "the library's own __eq__": (
+    "the library's own `__eq__`": (
         ("matrices", "lambda a, b: a + b", "lambda a, b: a - b"),
         ["replace matrices.py: isinstance(other, Matrix) and self.rows == other.rows => isinstance(other, Matrix)"],
     ),

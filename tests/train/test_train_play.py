@@ -107,6 +107,9 @@ def test_a_game_without_a_plan_cannot_be_watched_but_played(play: Play) -> None:
     played = play("env=gym", "env.id=Blackjack-v1", says="plan\nhit\n")
     assert played.stdout.count("no expert plan") == 1
     assert "[turn 2 of" in played.stdout or " of 12 turns played" in played.stdout
+    match = play("env=two_player", "env.id=KuhnPoker-v0", says="[check]\n[call]\n[check]\n[check]\n").stdout
+    assert re.findall("card is: '(.)'", match) == ["K", "Q", "K"], "the opponent's are hidden"
+    assert "[4 of 9 turns played, score 1 of 1, zero_sum reward +1]" in match
 
 
 @pytest.mark.parametrize(

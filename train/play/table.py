@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rich.console import Console
@@ -64,23 +64,32 @@ class Screen:
 
 @dataclass
 class ShownSession:
-    """A session that prints the observations, and each turn's score and rewards."""
+    """A session that prints what the player's seat observes, and its turns' score and rewards.
+
+    Attributes:
+        results: of the player's turns; a match's score is that of its seat.
+        seat: the one to move.
+    """
 
     session: Session
     spec: EpisodeSpec
     screen: Screen
     results: list[StepResult] = field(default_factory=list)
+    seat: str = ""
 
     async def reset(self, task: TaskRef, seed: int) -> Observation:
         seen = await self.session.reset(task, seed)
-        if goal := seen.goal or self.spec.task.goal:
-            self.screen.show(f"Goal: {goal}", "cyan")
         self._show(seen)
         return seen
 
     async def step(self, action: str) -> StepResult:
         result = await self.session.step(action)
-        self.results.append(result)
+        points = result.scores.get(self.spec.seat, 0.0)
+        own = replace(result, score_delta=result.score_delta + points, won=result.won or points > 0)
+        if self.seat == self.spec.seat:
+            self.results.append(own)
+        elif result.over:  # by the opponent's action
+            self.results[-1:] = [replace(own, valid=True)]
         self._show(result.observation)
         return result
 
@@ -93,6 +102,11 @@ class ShownSession:
         self.screen.show("\n".join(steps) or "This game has no expert plan.")
 
     def _show(self, seen: Observation) -> None:
+        self.seat = seen.seat
+        if seen.seat not in ("", self.spec.seat):
+            return  # the opponent's cards
+        if not self.results and (goal := seen.goal or self.spec.task.goal):
+            self.screen.show(f"Goal: {goal}", "cyan")
         self.screen.show(f"[{', '.join([*self._progress(self.results), *self._last_turn(self.results)])}]", "dim")
         self.screen.show(seen.text)
 
