@@ -27,6 +27,8 @@ RESOLVERS = (  # resolvers, which conf/ calls as ${NAME:...}
     machine.one_for_cores,
     machine.gpu_memory,
     machine.for_memory,
+    machine.fused_kernels,
+    machine.embedding_mib,
     machine.without_critic,
     machine.at_least,
     machine.importance_weights,

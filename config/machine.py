@@ -1,5 +1,6 @@
 """This machine, without importing torch or vLLM: GPUs, sizes that follow from them, and checks."""
 
+import math
 import os
 import re
 import shutil
@@ -20,7 +21,7 @@ from turngrid.envs.games.cache import cache_root
 from turngrid.records.models import gpus as known_gpus
 from turngrid.records.models.gpus import GB, checkpoint_size, steps_between
 from turngrid.records.models.locate import check_packaged
-from turngrid.records.models.shape import Shape, shape_of
+from turngrid.records.models.shape import LLAMA_LIKE, Shape, settings_of, shape_of
 from turngrid.records.process.exit_codes import Refusal
 
 SMALL = 60.0  # GB: smaller cards get the presets' sizes for 24 GB, larger ones those for 80 GB
@@ -77,6 +78,23 @@ def gpu_memory(*, _root_: DictConfig) -> float:
 
 def for_memory(small: Any, large: Any, *, _root_: DictConfig) -> Any:
     return small if _root_.cluster.gpu_memory_gb < SMALL else large
+
+
+def fused_kernels(*, _root_: DictConfig) -> bool:
+    """Return whether log-probs come from verl's fused kernels: on small cards, if the model allows.
+
+    They read the head's weight, which verl shards apart unless it is the embedding's, and leave out
+    what some kinds of models do to their logits.
+    """
+    model = settings_of(_root_.model.path) or {}
+    allowed = model.get("model_type") in LLAMA_LIKE and model.get("tie_word_embeddings")
+    return bool(allowed and _root_.cluster.gpu_memory_gb < SMALL)
+
+
+def embedding_mib(least: int, *, _root_: DictConfig) -> int:
+    """Return the MiB of the embedding in fp32, at least ``least``; 4,096 if its size is unknown."""
+    shape = shape_of(_root_.model.path)
+    return max(least, math.ceil(4 * shape.vocabulary * shape.hidden / 2**20) if shape else 4096)
 
 
 def without_critic(alone: Any, with_critic: Any, *, _root_: DictConfig) -> Any:

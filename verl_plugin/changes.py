@@ -9,7 +9,9 @@ A change is made right after the module is imported, and nothing heavy is import
 once, all would make ``import verl`` two seconds slower.
 """
 
+import hashlib
 import importlib
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce, wraps
@@ -18,6 +20,8 @@ from types import ModuleType
 from typing import Any
 
 from wrapt import register_post_import_hook
+
+from turngrid.envs.utils import stacks
 
 Table = dict[str, dict[str, str]]
 
@@ -32,6 +36,10 @@ WRAPPED: Table = {
     },
     "verl.trainer.ppo.v1.trainer_separate_async": {"logger.info": "turngrid.verl_plugin.changes:without_flush"},
     "verl.workers.rollout.base": {"_ROLLOUT_REGISTRY": "turngrid.verl_plugin.changes:with_our_server"},
+    "verl.workers.rollout.vllm_rollout.bucketed_weight_transfer": {
+        "BucketedWeightSender.__init__": "turngrid.verl_plugin.changes:socket_of_run",
+        "BucketedWeightReceiver.__init__": "turngrid.verl_plugin.changes:socket_of_run",
+    },
     "verl.workers.utils.losses": {
         "ppo_loss": "turngrid.verl_plugin.training.losses:with_methods",
         "value_loss": "turngrid.verl_plugin.value_heads:sum_of_heads",
@@ -134,6 +142,16 @@ def with_our_server(registry: dict[tuple[str, str], str]) -> dict[tuple[str, str
     Until verl offers a decorator, as it does for engines.
     """
     return {**registry, ("transformers", "async"): WEIGHT_SYNC}
+
+
+def socket_of_run(usual: Callable[..., None], transfer: Any, zmq_handle: str, *args: Any, **kwargs: Any) -> None:
+    """Name the socket of weights for vLLM after the run too: verl's name has Ray's job id, which is
+    the same for the first job of every Ray.
+
+    Until verl's name differs between runs on one machine.
+    """
+    run = hashlib.sha256(os.environ.get(stacks.FOLDER, "").encode()).hexdigest()[:12]
+    usual(transfer, f"{zmq_handle}-{run}", *args, **kwargs)
 
 
 def rate_of_config(usual: Callable[..., None], manager: Any, *args: Any, **kwargs: Any) -> None:

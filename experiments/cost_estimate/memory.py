@@ -139,6 +139,12 @@ class Demand:
         return int(self.keys["data.max_prompt_length"] + self.keys["data.max_response_length"])
 
     @property
+    def context(self) -> int:
+        """Return the tokens of one row for which vLLM must have room."""
+        own = (settings_of(self.keys["model.path"]) or {}).get("max_position_embeddings")
+        return int(self.keys[f"{ROLLOUT}.max_model_len"] or own or self.keys["model.context"])
+
+    @property
     def share(self) -> float:
         """Return vLLM's share of a GPU; 0 with ``rollout=transformers``."""
         return 0.0 if self.keys[f"{ROLLOUT}.name"] == "transformers" else float(self.keys[SHARE])
@@ -203,12 +209,12 @@ class Demand:
             each = "" if self.on_cpu else "a GPU "
             yield f"memory: {need / GB:.0f} GB {each}needed, {memory / GB:.0f} GB there"
         share, numbers = self.share * memory, self.shape.cached_numbers
-        weights, cache = self.device.server * self.shape.parameters, self.row * KV_BYTES * numbers
+        weights, cache = self.device.server * self.shape.parameters, self.context * KV_BYTES * numbers
         if share and keys["budget.sft_share"] < 1 and share < SERVER_BYTES + (weights + cache) / keys[PARALLEL]:
             own, row = (f"{part / keys[PARALLEL] / GB:.1f}" for part in (weights, cache))
             needs = f"{own} for its weights, {SERVER_BYTES / GB:.1f} to compute"
-            episode = f"{row} for one episode of {self.row} tokens"
-            yield f"memory: the rollout server has {share / GB:.1f} GB and needs {needs} and {episode}"
+            context = f"{row} for one row of {self.context} tokens ({ROLLOUT}.max_model_len)"
+            yield f"memory: the rollout server has {share / GB:.1f} GB and needs {needs} and {context}"
 
 
 def demand(run: Run, shape: Shape, where: Devices) -> Demand:

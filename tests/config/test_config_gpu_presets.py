@@ -20,6 +20,7 @@ SIZES = (
     "actor_rollout_ref.rollout.gpu_memory_utilization",
     "actor_rollout_ref.rollout.max_num_seqs",
     "actor_rollout_ref.model.use_fused_kernels",
+    "actor_rollout_ref.rollout.checkpoint_engine.update_weights_bucket_megabytes",
 )
 CORRECTION = "algorithm.rollout_correction.rollout_is"
 BYPASS = "algorithm.rollout_correction.bypass_mode"
@@ -45,14 +46,17 @@ def sizes(config: DictConfig) -> tuple[object, ...]:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("cluster=gpu1 algo=grpo estimate_gpu=RTX4090", (8192, 8192, 0.4, 128, True)),
-        ("cluster=gpu1 algo=rloo estimate_gpu=A100", (24576, 24576, 0.5, 256, False)),
-        ("cluster=gpu8 algo=ppo estimate_gpu=H100x8", (16384, 16384, 0.5, 256, False)),
-        ("cluster=slurm_gpu1 algo=grpo cluster.gpu_memory_gb=24", (8192, 8192, 0.4, 128, True)),
+        ("cluster=gpu1 algo=grpo estimate_gpu=RTX4090", (8192, 8192, 0.4, 128, True, 1024)),
+        ("cluster=gpu1 algo=rloo estimate_gpu=A100", (24576, 24576, 0.5, 256, False, 4096)),
+        ("cluster=gpu8 algo=ppo estimate_gpu=H100x8", (16384, 16384, 0.5, 256, False, 4096)),
+        ("cluster=slurm_gpu1 algo=grpo cluster.gpu_memory_gb=24", (8192, 8192, 0.4, 128, True, 1024)),
+        # an embedding of 1.24 GB in fp32; a head of its own, which fused kernels cannot read
+        ("model=qwen2.5_3b_lora cluster=gpu1 cluster.gpu_memory_gb=24", (8192, 8192, 0.4, 128, True, 1187)),
+        ("model=qwen2.5_7b cluster=gpu8 estimate_gpu=L40Sx8", (8192, 8192, 0.6, 128, False, 2079)),
     ],
 )
 def test_sizes_follow_the_cards_memory_and_the_critic(composed: Composer, words: str, expected: object) -> None:
-    assert sizes(composed([QWEN, *words.split()])) == expected
+    assert sizes(composed([*[QWEN] * ("model=" not in words), *words.split()])) == expected
 
 
 def test_the_smallest_visible_card_decides(composed: Composer, smi: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,16 @@ import importlib
 import inspect
 import json
 import sys
+from importlib.util import find_spec
+from types import ModuleType
+
+
+def vllm_adapter() -> ModuleType:
+    """verl's transfer of weights to vLLM; without vLLM, the module alone, not its package."""
+    package = ModuleType("verl.workers.rollout.vllm_rollout")
+    package.__path__ = [f"{importlib.import_module('verl').__path__[0]}/workers/rollout/vllm_rollout"]
+    sys.modules.update({} if find_spec("vllm") else {package.__name__: package})
+    return importlib.import_module(f"{package.__name__}.bucketed_weight_transfer")
 
 
 def signature(module: str, name: str) -> str:
@@ -32,7 +42,7 @@ def shows(bug: str) -> str:
 
 
 if __name__ == "__main__":
-    importlib.import_module("verl")
+    vllm_adapter()
     asked = json.load(sys.stdin)
     signatures = [signature(module, name) for module, name in asked["entries"]]
     bugs = {bug: shows(bug) for bug in asked["bugs"]}

@@ -19,15 +19,20 @@ from turngrid.verl_plugin import agent_worker
 from turngrid.verl_plugin.agent_worker import WorkerThread
 from turngrid.verl_plugin.rl import ATTEMPTS, ray_settings, start_ray
 from turngrid.verl_plugin.sft import EpisodeSFTTrainer
-from turngrid.verl_plugin.training import watchdog
+from turngrid.verl_plugin.training import task, watchdog
 
 CONFIG = OmegaConf.create({"ray_kwargs": {"ray_init": {"num_cpus": 2, "address": None}}})
 
 
-def test_a_users_runtime_environment_stays() -> None:
+def test_a_users_runtime_environment_stays_and_a_path_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
     config = OmegaConf.merge(CONFIG, {"ray_kwargs": {"ray_init": {"runtime_env": {"env_vars": {"A": "1"}}}}})
-    runtime = ray_settings(config, "/a b/python")["runtime_env"]
-    assert runtime == {"env_vars": {"A": "1"}, "py_executable": "'/a b/python'"}
+    monkeypatch.setattr(sys, "executable", "/a b/python")
+    monkeypatch.setattr(task, "set_environment", Mock())
+    monkeypatch.setattr(task, "ray", ours := Mock(**{"is_initialized.return_value": False}))
+    task.start_ray(config)  # on GPUs
+    for given in (ray_settings(config, sys.executable), ours.init.call_args.kwargs):
+        runtime = given["runtime_env"]
+        assert (runtime["env_vars"]["A"], runtime["py_executable"]) == ("1", "'/a b/python'")
 
 
 class SlowRay:

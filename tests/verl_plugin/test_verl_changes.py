@@ -9,11 +9,13 @@ from pkgutil import resolve_name
 from typing import Any
 
 import pytest
+from plain_verl import vllm_adapter
 from verl.trainer import main_ppo
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from benchmarks.private_names import PRIVATE_NAMES, SHOWN
 from benchmarks.verl_overrides import IN_PROCESS, ON_CPUS, overrides, reason, until
+from turngrid.envs.utils import stacks
 from turngrid.verl_plugin.changes import REPLACED, WRAPPED
 from turngrid.verl_plugin.training.trainer import StepTrainer
 
@@ -36,6 +38,8 @@ SIGNATURES = {  # of verl's, by which ours are called
     "get_fsdp_full_state_dict": "model, offload_to_cpu, rank0_only",
     "FSDPCheckpointManager.save_checkpoint": "self, local_path, hdfs_path, global_step, max_ckpt_to_keep",
     "ActorRolloutRefWorker.init_model": "self",
+    "BucketedWeightSender.__init__": "self, zmq_handle, bucket_size_mb, use_shm",
+    "BucketedWeightReceiver.__init__": "self, zmq_handle, device, use_shm",
     "fsdp2_sharded_save_to_cpu": "model",
     "get_hf_auto_model_class": "hf_config",
     "prepare_micro_batches": (
@@ -52,6 +56,15 @@ def test_verl_has_what_the_entry_changes(number: int, plain_verl: dict[str, Any]
     (module, name, _), found = ENTRIES[number], plain_verl["signatures"][number]
     assert module.startswith("verl."), "another project's names are in benchmarks/private_names.py"
     assert found == SIGNATURES.get(name, found) and "Error: " not in found
+
+
+def test_runs_on_one_machine_have_sockets_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    verls, names = vllm_adapter(), list[str]()
+    for run in "ab":
+        monkeypatch.setenv(stacks.FOLDER, run)
+        ends = verls.BucketedWeightSender, verls.BucketedWeightReceiver
+        names += {end("ipc:///tmp/verls", 1).zmq_handle for end in ends}
+    assert len(names) == 2 and len({*names, "ipc:///tmp/verls"}) == 3
 
 
 @pytest.mark.parametrize("by", sorted({by for *_, by in ENTRIES}))

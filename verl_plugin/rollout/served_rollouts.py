@@ -1,6 +1,7 @@
 """Sample episodes of a checkpoint through verl's rollout servers, one per GPU."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from turngrid.envs.hosting.pool import EnvPool
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec
+from turngrid.verl_plugin.rl import ray_settings
 from turngrid.verl_plugin.rollout.local_rollouts import Rules, codec_of, play_one
 from turngrid.verl_plugin.rollout.samplers import ServerSampler
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
@@ -51,10 +53,7 @@ async def served(
 ) -> AsyncIterator[ServedModel]:
     """Start the run's rollout servers on its GPUs; stop Ray when the block ends."""
     settings = _settings(config, path)
-    ours = settings.ray_kwargs.ray_init  # as in verl's ``run_ppo``
-    environment = OmegaConf.merge(get_ppo_ray_runtime_env(settings), ours.get("runtime_env") or {})
-    given: Any = OmegaConf.to_container(OmegaConf.merge(ours, {"runtime_env": environment}))
-    ray.init(**given)
+    ray.init(**ray_settings(settings, sys.executable, get_ppo_ray_runtime_env(settings)))  # as verl's ``run_ppo``
     try:
         manager = await asyncio.to_thread(LLMServerManager.create, settings)
         model, rollout = AutoConfig.from_pretrained(path), settings.actor_rollout_ref.rollout

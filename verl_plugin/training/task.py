@@ -5,6 +5,7 @@ verl makes these calls in an actor of Ray, here they are made in the process of 
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pprint import pprint
@@ -23,6 +24,7 @@ from verl.utils.import_utils import load_class_from_fqn
 from verl.utils.logging_utils import configure_verl_logging
 from verl.workers.rollout import router
 
+from turngrid.verl_plugin.rl import ray_settings
 from turngrid.verl_plugin.training import watchdog
 from turngrid.verl_plugin.training.rollout_groups import AsyncGroups, prompts_in_queue
 from turngrid.verl_plugin.training.trainer import StepTrainer
@@ -107,10 +109,9 @@ def start_ray(config: DictConfig) -> None:
     set_environment(config)
     if ray.is_initialized():
         return
-    ours, queue = config.ray_kwargs.ray_init, {"env_vars": {"TRANSFER_QUEUE_ENABLE": "1"}}
-    environment = OmegaConf.merge(get_ppo_ray_runtime_env(config), queue, ours.get("runtime_env") or {})
-    given: Any = OmegaConf.to_container(OmegaConf.merge(ours, {"runtime_env": environment}))
-    ray.init(**given)
+    environment = get_ppo_ray_runtime_env(config)
+    environment["env_vars"]["TRANSFER_QUEUE_ENABLE"] = "1"
+    ray.init(**ray_settings(config, sys.executable, environment))
 
 
 def set_environment(config: DictConfig) -> None:
