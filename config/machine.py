@@ -18,7 +18,7 @@ from turngrid.config.method_settings import has_critic, kinds
 from turngrid.config.precision import server_agrees
 from turngrid.envs.games.cache import cache_root
 from turngrid.records.models import gpus as known_gpus
-from turngrid.records.models.gpus import GB, checkpoint_size, steps_between
+from turngrid.records.models.gpus import GB, checkpoint_size, sharded_over, steps_between
 from turngrid.records.models.locate import check_packaged
 from turngrid.records.models.shape import Shape, shape_of
 from turngrid.records.process.exit_codes import Refusal
@@ -103,7 +103,9 @@ def checkpoint_every(usual: int, *, _root_: DictConfig) -> int:
 
 
 def checkpoint_bytes(config: DictConfig, shape: Shape) -> float:
-    return checkpoint_size(shape.parameters, has_critic(config), adapter_parameters(config, shape))
+    number = int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
+    copies = number // sharded_over(number, config.actor_rollout_ref.actor.fsdp_config.fsdp_size)
+    return checkpoint_size(shape.parameters, has_critic(config), adapter_parameters(config, shape), copies)
 
 
 @cache
