@@ -116,7 +116,7 @@ def bad_trainer(run: Run) -> Iterator[str]:
 def _processes_on_cpus(config: DictConfig) -> Iterator[str]:
     if (nodes := config.trainer.nnodes) > 1:
         yield f"trainer.nnodes={nodes}: on CPUs a run has one machine; use trainer.n_gpus_per_node={nodes}"
-    key, needed = "ray_kwargs.ray_init.num_gpus", asynchronous.logical_gpus(config)
+    key, needed = "ray_kwargs.ray_init.num_gpus", asynchronous.gpus(config)
     logical = OmegaConf.select(config, key)  # null where Ray runs already
     if logical is not None and logical < needed:
         yield f"{key}={logical}: each process of trainer and separate servers takes one; use {key}={needed}"
