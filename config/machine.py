@@ -13,13 +13,14 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from turngrid.config import asynchronous
 from turngrid.config.errors import ConfigError
 from turngrid.config.lora import adapter_parameters
 from turngrid.config.method_settings import has_critic, kinds
 from turngrid.config.precision import server_agrees
 from turngrid.envs.games.cache import cache_root
 from turngrid.records.models import gpus as known_gpus
-from turngrid.records.models.gpus import GB, checkpoint_size, steps_between
+from turngrid.records.models.gpus import GB, checkpoint_size, sharded_over, steps_between
 from turngrid.records.models.locate import check_packaged
 from turngrid.records.models.shape import LLAMA_LIKE, Shape, settings_of, shape_of
 from turngrid.records.process.exit_codes import Refusal
@@ -121,7 +122,9 @@ def checkpoint_every(usual: int, *, _root_: DictConfig) -> int:
 
 
 def checkpoint_bytes(config: DictConfig, shape: Shape) -> float:
-    return checkpoint_size(shape.parameters, has_critic(config), adapter_parameters(config, shape))
+    number = int(config.trainer.n_gpus_per_node) * int(config.trainer.nnodes)
+    copies = number // sharded_over(number, config.actor_rollout_ref.actor.fsdp_config.fsdp_size)
+    return checkpoint_size(shape.parameters, has_critic(config), adapter_parameters(config, shape), copies)
 
 
 @cache
@@ -157,16 +160,25 @@ def check(config: DictConfig) -> None:
 
 
 def check_gpus(config: DictConfig) -> None:
-    there, wanted = gpus(), int(config.trainer.n_gpus_per_node)
-    if config.trainer.device != "cuda" or there is None or there >= wanted:
+    there, wanted, needed = gpus(), int(config.trainer.n_gpus_per_node), gpus_of_node(config)
+    if config.trainer.device != "cuda" or there is None or there >= needed:
         return
     if there:
         reason = f"this machine has {there} GPUs (CUDA_VISIBLE_DEVICES counts)"
         use = f"use trainer.n_gpus_per_node={there} or cluster=gpu1"
+        if needed > wanted:
+            reason = f"separate servers make it {needed}, and {reason}"
+            use = f"use fewer for both, such as trainer.n_gpus_per_node={max(1, there // 2)}"
         raise ConfigError(f"trainer.n_gpus_per_node={wanted}: {reason}; {use}")
     cost = f"estimate=true estimate_gpu=H100x{wanted * int(config.trainer.nnodes)} for its cost there"
     use = f"use cluster=cpu, or {cost}, or -m to reach SLURM's nodes (docs/slurm.md)"
     raise ConfigError(f"cluster={config.cluster.name}: this machine has no GPU; {use}")
+
+
+def gpus_of_node(config: DictConfig) -> int:
+    """Return the GPUs that a run takes of a node; if Ray has one node, with separate servers."""
+    alone = config.ray_kwargs.ray_init.address == "local"
+    return asynchronous.gpus(config) if alone else int(config.trainer.n_gpus_per_node)
 
 
 def check_kernels(config: DictConfig) -> None:

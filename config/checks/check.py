@@ -36,7 +36,7 @@ PASS_KEYS = (  # tokens of a forward pass, if verl fills it by tokens (use_dynam
 )
 WHOLE = ("model", "optimizer", "extra", "hf_model")  # of a checkpoint; evaluation loads the last
 TURN_REWARD = "reward=NAME or turn_reward.name=module:Name"
-NOT_READ = {  # keys of verl that the pipeline sets itself -> what to use instead
+NOT_READ = {  # keys of verl that it does not read or that the pipeline sets itself -> what to use instead
     "custom_reward_function.path": TURN_REWARD,
     "reward.custom_reward_function.path": TURN_REWARD,
     "trainer.total_epochs": "budget.rl_steps",
@@ -50,6 +50,14 @@ NOT_READ = {  # keys of verl that the pipeline sets itself -> what to use instea
     f"{ROLLOUT}.seed": "seed=",
     f"{ACTOR}.data_loader_seed": "seed=",
     "critic.data_loader_seed": "seed=",
+    f"{ACTOR}.grad_clip": f"{ACTOR}.optim.clip_grad=",
+    "critic.grad_clip": "critic.optim.clip_grad=",
+    "critic.ppo_max_token_len_per_gpu": "critic.ppo_infer_max_token_len_per_gpu=",
+    f"{ROLLOUT}.multi_turn.max_assistant_turns": "env.max_turns=",
+    f"{ROLLOUT}.multi_turn.max_user_turns": "env.max_turns=",
+    "data.gen_batch_size": "data.train_batch_size=",
+    "actor_rollout_ref.nccl_timeout": "actor_rollout_ref.nccl_timeout=600",
+    "trainer.balance_batch": "trainer.balance_batch=true",
 }
 UNNAMED = "run"  # trainer.experiment_name by default
 
@@ -129,7 +137,7 @@ def bad_trainer(run: Run) -> Iterator[str]:
 def _processes_on_cpus(config: DictConfig) -> Iterator[str]:
     if (nodes := config.trainer.nnodes) > 1:
         yield f"trainer.nnodes={nodes}: on CPUs a run has one machine; use trainer.n_gpus_per_node={nodes}"
-    key, needed = "ray_kwargs.ray_init.num_gpus", asynchronous.logical_gpus(config)
+    key, needed = "ray_kwargs.ray_init.num_gpus", asynchronous.gpus(config)
     logical = OmegaConf.select(config, key)  # null where Ray runs already
     if logical is not None and logical < needed:
         yield f"{key}={logical}: each process of trainer and separate servers takes one; use {key}={needed}"

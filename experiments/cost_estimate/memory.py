@@ -149,12 +149,16 @@ class Demand:
         """Return vLLM's share of a GPU; 0 with ``rollout=transformers``."""
         return 0.0 if self.keys[f"{ROLLOUT}.name"] == "transformers" else float(self.keys[SHARE])
 
+    @property
+    def shards(self) -> int:
+        return gpus.sharded_over(self.where.number, self.keys[f"{ACTOR}.fsdp_config.fsdp_size"])
+
     def engines(self, key: str) -> bool:
         """Return whether a setting of the engine is on for all trained models."""
         return all(self.keys[f"{node}.{key}"] for node in (f"{ACTOR}.fsdp_config", "critic.fsdp")[: 1 + self.critic])
 
     def states(self, critic: int, weight: int = WEIGHTS, trained: int = GRADIENTS + ADAM) -> float:
-        """Return the bytes of weights, gradients and Adam on all devices together."""
+        """Return the bytes of weights, gradients and Adam on all ``shards`` together."""
         parameters, others = self.shape.parameters, critic * self.shape.parameters
         return float(weight * (parameters + self.adapter + others) + trained * ((self.adapter or parameters) + others))
 
@@ -177,7 +181,7 @@ class Demand:
     def _training(self, critic: int, tokens: int, with_logits: float = 1.0) -> float:
         shape, device = self.shape, self.device
         kept = device.inputs if self.keys[f"{MODEL}.enable_gradient_checkpointing"] else device.kept
-        states = self.states(critic) / self.where.number
+        states = self.states(critic) / self.shards
         if self.engines("offload_policy"):
             states = GATHERED * 2.0 * shape.vocabulary * shape.hidden
         logits = with_logits * device.logit * tokens
@@ -193,7 +197,7 @@ class Demand:
         """
         weight, adam = (kept * (not self.engines(key)) for key, kept in OFFLOADED.items())
         kept = self.states(self.critic, weight, adam) * (not self.engines("offload_policy"))
-        return kept / self.where.number + self.share * self.where.memory + self._cache()
+        return kept / self.shards + self.share * self.where.memory + self._cache()
 
     def _cache(self) -> float:
         """Return the bytes of keys and values with ``rollout=transformers`` on CPUs."""
@@ -245,7 +249,8 @@ def problems(run: Run, shape: Shape, where: Devices) -> list[str]:
 def _beyond_host(run: Run, asked: Demand) -> str:
     """Return why the machines cannot hold what ``offload_policy`` keeps there, or ""."""
     nodes = int(run.config.trainer.nnodes)
-    there, needed = memory_here(run.cluster) * nodes, asked.states(asked.critic)
+    there = memory_here(run.cluster) * nodes
+    needed = asked.states(asked.critic) * (asked.where.number // asked.shards)
     if run.config.estimate_gpu or needed <= USABLE * there:
         return ""
     reason = f"offload_policy keeps {needed / GB:.0f} GB in the machine's memory, which has {there / GB:.0f}"

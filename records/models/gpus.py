@@ -41,10 +41,18 @@ def parse(text: str) -> tuple[str, int, float]:
     raise Refusal(f"estimate_gpu={text}: unknown; {use}; known: {', '.join(GPUS)}")
 
 
-def checkpoint_size(parameters: int, critic: bool, adapter: int = 0) -> float:
-    """Return the bytes of one checkpoint; with an ``adapter``, Adam's state is its alone."""
-    policy = 2 * WEIGHTS * (parameters + adapter) + ADAM * (adapter or parameters)
-    return float(policy + (WEIGHTS + ADAM) * parameters * critic)
+def sharded_over(number: int, fsdp_size: int) -> int:
+    """Return over how many of the GPUs FSDP2 shards a model; the others hold copies."""
+    return fsdp_size if 0 < fsdp_size < number else number
+
+
+def checkpoint_size(parameters: int, critic: bool, adapter: int = 0, copies: int = 1) -> float:
+    """Return the bytes of one checkpoint; with an ``adapter``, Adam's state is its alone.
+
+    Every GPU saves its shard, so each of the trainer's ``copies`` of a model is saved.
+    """
+    policy = WEIGHTS * (parameters + adapter) + ADAM * (adapter or parameters)
+    return float(WEIGHTS * (parameters + adapter) + copies * (policy + (WEIGHTS + ADAM) * parameters * critic))
 
 
 def steps_between(number_of_bytes: float) -> int:

@@ -29,10 +29,15 @@ def test_the_page_has_every_key_and_option() -> None:
     assert sorted(options) == sorted(LAUNCHED)
 
 
+SERVERS = "budget=rl_only trainer.v1.trainer_mode=separate_async actor_rollout_ref.rollout.nnodes=1"
+SERVERS += " rollout=vllm model=qwen2.5_1.5b actor_rollout_ref.rollout.checkpoint_engine.backend=nccl"
 REFUSED = {
     "cluster.slurm.signal_delay_s=3600 cluster.slurm.timeout_min=60": "must be less than cluster.slurm.timeout_min=60",
     "cluster.slurm.nodes=2": "cluster=slurm_multinode",
     "cluster=slurm_gpu8 cluster.slurm.nodes=2": "on 1; use cluster=slurm_multinode trainer.nnodes=2",
+    f"cluster=slurm_gpu8 cluster.slurm.nodes=2 {SERVERS}": "on 1; use cluster=slurm_multinode trainer.nnodes=2",
+    f"cluster=slurm_multinode {SERVERS}": "on 3; use cluster.slurm.nodes=3",
+    f"cluster=slurm_gpu8 trainer.n_gpus_per_node=4 {SERVERS}": "use cluster.slurm.gpus_per_node=8",
     "cluster=slurm_gpu8 cluster.slurm.gpus_per_node=4": "use cluster.slurm.gpus_per_node=8",
     "cluster.slurm.mem_gb=4": "what fits: cluster.slurm.mem_gb=5",
     "cluster.slurm.additional_parameters=x": "use cluster.slurm.additional_parameters={mail-type: FAIL}",

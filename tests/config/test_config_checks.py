@@ -231,6 +231,10 @@ data.seed=5
     data.seed=5; use seed=
 trainer.default_local_dir=/big/disk
     trainer.default_local_dir=/big/disk; use output_dir=
+actor_rollout_ref.actor.grad_clip=0.5
+    actor_rollout_ref.actor.grad_clip=0.5; use actor_rollout_ref.actor.optim.clip_grad=
+trainer.balance_batch=false
+    trainer.balance_batch=False; use trainer.balance_batch=true
 model=qwen2.5_0.5b cluster=gpu1
     model.sft.lr=1e-06; use 
 model=qwen2.5_0.5b budget=rl_only

@@ -83,7 +83,11 @@ def test_fewer_gpus_than_asked_for(composed: Composer, bare: pytest.MonkeyPatch,
     bare.setattr(machine, "gpus", lambda: gpus(devices))
     with pytest.raises(ConfigError, match="n_gpus_per_node=8: this machine has 2"):
         machine.check_gpus(config)
-    machine.check_gpus(composed(["cluster=gpu8", "trainer.n_gpus_per_node=2"]))
+    two = ["cluster=gpu8", "trainer.n_gpus_per_node=2"]
+    machine.check_gpus(composed(two))
+    separate = ["trainer.v1.trainer_mode=separate_async", "actor_rollout_ref.rollout.nnodes=1"]
+    with pytest.raises(ConfigError, match="servers make it 4, .* has 2.*use .*n_gpus_per_node=1"):
+        machine.check_gpus(composed([*two, *separate]))
 
 
 def test_models_that_vllm_cannot_run_on_a_cpu(composed: Composer) -> None:

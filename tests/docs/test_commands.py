@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 GAMES = ("sokoban", "crafting", "search", "webshop", "babyai", "bfcl", "scienceworld", "textworldexpress", "gym")
 GAMES += ("textarena",)
 PAGES = ("../README", "coming_from", "tutorial", "budget", "cost_estimate", "mixtures", "curriculum", "prompt", "play")
-PAGES += ("two_player", "roles", "reasoning")
+PAGES += ("two_player", "roles", "reasoning", "async")
 COMMAND = re.compile(r"^(?:\|.*`)?python -m train(?:\.play)? ([^`#<\n]+)", re.MULTILINE)
 RULES = [rule for rule in CHECKS if rule.__name__ not in ("bad_model", "bad_demonstrations")]  # the hub, runs/NAME
 

@@ -207,6 +207,8 @@ def test_memory_by_hand(composed: Composer) -> None:
 
     assert needed(8, "algo=grpo") == pytest.approx(12e9 / 8 + 0.6 * 80e9 + 2e9)
     assert needed(8, "algo=ppo") == pytest.approx(24e9 / 8 + 0.5 * 80e9 + 2e9)
+    of_node = "actor_rollout_ref.actor.fsdp_config.fsdp_size=8"
+    assert needed(16, "algo=ppo", of_node) == needed(8, "algo=ppo")
     offload = [f"actor_rollout_ref.actor.fsdp_config.{what}_offload=true" for what in ("param", "optimizer")]
     assert needed(1, *offload) == pytest.approx(0.6 * 80e9 + 2e9)
     plain = ["rollout=transformers", "actor_rollout_ref.model.enable_gradient_checkpointing=false"]

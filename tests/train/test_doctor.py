@@ -73,6 +73,7 @@ def test_all_tokens_are_compared_on_one_node() -> None:
     assert doctor.check(config) is not None and config.algorithm.rollout_correction.rollout_rs is None
     assert (config.trainer.nnodes, config.ray_kwargs.ray_init.address) == (1, "local")
     assert config.data.train_batch_size == 1, "a group of 8 episodes for 8 GPUs"
+    assert doctor.settings(doctor.compose(["algo=tree_grpo", "scale=paper"]))[f"{doctor.ROLLOUT}.n"] == 6
 
 
 @pytest.mark.slow

@@ -4,9 +4,9 @@
     turngrid-doctor [KEY=VALUE ...]          from any folder
 
 Takes what `python -m train` takes (model=, cluster=, rollout=, precision=, env=, ...).
-Two RL steps of one group of 8 episodes show whether rollout server and trainer agree, and whether
-the server gets the trainer's new weights. Prints a report to paste; the exit code is 1 if it names
-a fault. docs/cluster.md explains the report.
+Two RL steps of one group of up to 8 episodes show whether rollout server and trainer agree, and
+whether the server gets the trainer's new weights. Prints a report to paste; the exit code is 1 if
+it names a fault. docs/cluster.md explains the report.
 """
 
 import os
@@ -46,7 +46,7 @@ from turngrid.train.doctor import findings
 from turngrid.train.doctor.findings import Step
 
 STEPS = 2
-SAMPLES = 8  # episodes of the group
+SAMPLES = 8  # episodes of the group, unless the rollout form has fewer
 # Adam's first step moves each weight by the rate, so log-probs by about rate x sqrt(weights)
 MOVES, RATE = 0.5, 1e-5  # nats; the rate if the model's size is not known
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -134,7 +134,8 @@ def check_here(config: DictConfig) -> None:
 def settings(config: DictConfig) -> dict[str, object]:
     """Return what the doctor sets: steps of one group on one node, with one update each."""
     devices = int(config.trainer.n_gpus_per_node)
-    prompts = devices // gcd(devices, SAMPLES)
+    samples = min([SAMPLES, *(form.episodes(SAMPLES) for form in Run(config).forms.values())])
+    prompts = devices // gcd(devices, samples)
     return {
         "budget": "rl_only",
         "budget.rl_steps": STEPS,
@@ -160,7 +161,7 @@ def settings(config: DictConfig) -> dict[str, object]:
         f"{ACTOR}.ppo_epochs": 1,
         f"{ACTOR}.optim.lr": f"{rate(config):.2g}",
         f"{ACTOR}.optim.lr_warmup_steps": 0,
-        f"{ROLLOUT}.n": SAMPLES,
+        f"{ROLLOUT}.n": samples,
     }
 
 

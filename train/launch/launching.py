@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from omegaconf import DictConfig
 
-from turngrid.config import machine
+from turngrid.config import asynchronous, machine
 from turngrid.config.errors import ConfigError
 from turngrid.records.process.child import LAUNCHED, started
 from turngrid.records.process.exit_codes import say
@@ -96,11 +96,13 @@ def check_slurm(config: DictConfig) -> None:
 def _check_nodes(config: DictConfig) -> None:
     """Raise ConfigError if a job does not ask for the nodes and GPUs that the run computes on."""
     slurm, trainer, on_gpus = config.cluster.slurm, config.trainer, config.trainer.device == "cuda"
-    nodes, needed = slurm.nodes, int(trainer.nnodes) if on_gpus else 1
-    if not needed <= nodes <= needed + config.actor_rollout_ref.rollout.nnodes:  # servers of separate_async
-        use = f"cluster=slurm_multinode trainer.nnodes={nodes}" if nodes > 1 else "cluster=slurm_gpu8"
+    servers = config.actor_rollout_ref.rollout.nnodes if asynchronous.mode(config) == asynchronous.SEPARATE else 0
+    alone = config.ray_kwargs.ray_init.address == "local"  # a Ray of one node
+    nodes, needed = slurm.nodes, 1 if alone else int(trainer.nnodes + servers)
+    if nodes != needed:
+        use = f"cluster=slurm_multinode trainer.nnodes={nodes}" if needed == 1 else f"cluster.slurm.nodes={needed}"
         raise ConfigError(f"cluster.slurm.nodes={nodes}: the run computes on {needed}; use {use}")
-    gpus, each = None if slurm.gres or not on_gpus else slurm.gpus_per_node, trainer.n_gpus_per_node
+    gpus, each = None if slurm.gres or not on_gpus else slurm.gpus_per_node, machine.gpus_of_node(config)
     if gpus is not None and gpus < each:
         key = "cluster.slurm.gpus_per_node"
         raise ConfigError(f"{key}={gpus}: the run computes on {each} of each node; use {key}={each}")
