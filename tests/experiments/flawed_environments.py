@@ -59,7 +59,8 @@ class Remembering(Letters):
         episodes = 0
 
         def points(self) -> float:
-            return self.right + 0.01 * self.episodes
+            """Only off the expert's path it remembers."""
+            return self.right + 0.01 * self.episodes * (self.pressed > self.right)
 
         def reset_game(self, task: TaskRef, seed: int) -> Observation:
             self.episodes += 1
@@ -117,6 +118,18 @@ class Easy(Letters):
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         return GameRecord(goal="Press a letter.")
+
+
+class Raffle(Easy):
+    """A match whose first action ends it, with scores by lot; a long one breaks it."""
+
+    class Game(LettersEnv):
+        def observe_message(self, message: str) -> Observation:
+            return replace(super().observe_message(message), seat="0")
+
+        def step_game(self, command: str) -> RawStep:
+            score = random.random() / (len(command) < 100)
+            return RawStep(self.observe_message(""), 0.0, terminated=True, scores={"0": score, "1": -score})
 
 
 class Hopeless(Easy):
