@@ -94,12 +94,6 @@ class Growing(Letters):
             return super().reset_game(task, seed)
 
 
-class Fragile(Letters):
-    class Game(LettersEnv):
-        def step_game(self, command: str) -> RawStep:
-            return super().step_game({f"press {letter} [/x]": command for letter in LETTERS}[f"{command} [/x]"])
-
-
 class Doubled(Letters):
     """Each seed is the same game under another fingerprint."""
 
@@ -128,7 +122,7 @@ class Raffle(Easy):
             return replace(super().observe_message(message), seat="0")
 
         def step_game(self, command: str) -> RawStep:
-            score = random.random() / (len(command) < 100)
+            score = {f"{command[:99]} [/x]": random.random()}[f"{command} [/x]"]
             return RawStep(self.observe_message(""), 0.0, terminated=True, scores={"0": score, "1": -score})
 
 

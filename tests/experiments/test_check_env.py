@@ -26,7 +26,6 @@ FLAWS = {  # environment and reward -> what its lines say, apart from "ok"
     "Paying": {"pays for winning": FAIL},
     "Telling": {"prompt": FAIL},
     "Growing": {"memory": FAIL},
-    "Fragile": {"no errors": FAIL, "memory": "-"},
     "Doubled": {"splits": FAIL},
     "Easy": {"random": NOTE, "hostile actions": FAIL, **dict.fromkeys((*NO_EXPERT, "pays for winning"), "-")},
     "Raffle": {"repeats": FAIL, "no errors": FAIL, "hostile actions": NOTE, **NO_WIN},
@@ -66,5 +65,5 @@ def test_the_exit_code_tells(
     assert main(["crafting", "games=1"]) == 0
     out = capsys.readouterr().out
     assert "won 1 of 1 games" in out and "won 3 of 4 episodes [0%, 100%]" in out, "over games"
-    assert main(["flawed_environments:Fragile", "env.task=letters", f"env.cache_dir={tmp_path}"]) == 1
+    assert main(["flawed_environments:Raffle", "env.task=letters", f"env.cache_dir={tmp_path}"]) == 1
     assert " [/x]'" in capsys.readouterr().out
