@@ -6,10 +6,10 @@
 RUN      folders of runs with tracking.reasoning, or their metrics.jsonl; at least two
 later=3  also correlate with the mean success of so many next steps
 
-Prints Spearman's correlation of each metric with success/train, in three columns: with the success
-of the same step and with later success, over all steps of all runs; and with later success within
-each run, as a mean over runs. The 95 % intervals are by a bootstrap over runs (2,000 resamples).
-The last line compares the sizes of two correlations. docs/reasoning.md explains the metrics."""
+Prints Spearman's correlation of each metric with success/train, over all steps of all runs: with
+the success of the same step, and with later success. The 95 % intervals are by a bootstrap over
+runs (2,000 resamples). The last line compares the sizes of two correlations. docs/reasoning.md
+explains the metrics."""
 
 import sys
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ SUCCESS, INFORMATION, ENTROPY = "success/train", "reasoning/mutual_information",
 PER_TOKEN = ("mutual_information", "conditional_entropy", "marginal_entropy")
 OTHERS = (*(f"{name}_per_token" for name in PER_TOKEN), "mutual_information_z", "retrieval")
 METRICS = (INFORMATION, *(f"reasoning/{name}" for name in OTHERS), ENTROPY, "credit/group_std/mean", SUCCESS)
-COLUMNS = ("this step", "later", "later, within runs")
+COLUMNS = ("this step", "later")
 RESAMPLES = 2000
 ENOUGH = 4  # measured steps of a run at least
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -71,35 +71,23 @@ def points(run: Path, later: int) -> Array:
     return np.array(rows)
 
 
-def correlations(runs: Sequence[Array], within: Array) -> Array:
-    """Return Spearman's correlations, (``METRICS``, ``COLUMNS``); NaN if a column is constant.
+def correlations(runs: Sequence[Array]) -> Array:
+    """Return Spearman's correlations, (``METRICS``, ``COLUMNS``), of the ``points`` of runs.
 
-    Args:
-        runs: the ``points`` of each.
-        within: for each the correlations with later success, (runs, ``METRICS``).
+    They are NaN if a column is constant.
     """
-    pooled, later = _spearman(np.concatenate(runs)), len(METRICS)
-    mean = np.ma.masked_invalid(within).mean(axis=0).filled(np.nan)
-    return np.stack([pooled[:later, METRICS.index(SUCCESS)], pooled[:later, later], mean], axis=1)
-
-
-def within_runs(runs: Sequence[Array]) -> Array:
-    return np.array([_spearman(run)[:-1, -1] for run in runs])
-
-
-def _spearman(rows: Array) -> Array:
     from scipy.stats import rankdata
 
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.corrcoef(rankdata(rows, axis=0), rowvar=False)
+        pooled = np.corrcoef(rankdata(np.concatenate(runs), axis=0), rowvar=False)
+    return pooled[:-1, [METRICS.index(SUCCESS), len(METRICS)]]
 
 
 def table(runs: Sequence[Array], later: int) -> str:
     """Return the correlations as Markdown, and the comparison."""
     draws = np.random.default_rng(0).integers(len(runs), size=(RESAMPLES, len(runs)))
-    within = within_runs(runs)
-    value = correlations(runs, within)
-    resampled = np.array([correlations([runs[n] for n in draw], within[draw]) for draw in draws])
+    value = correlations(runs)
+    resampled = np.array([correlations([runs[n] for n in draw]) for draw in draws])
     head = f"{len(runs)} runs, {sum(map(len, runs))} steps; later: mean success of the next {later} steps"
     first, second = METRICS.index(INFORMATION), METRICS.index(ENTROPY)
     gain, gains = (np.abs(own[..., first, :]) - np.abs(own[..., second, :]) for own in (value, resampled))

@@ -7,13 +7,14 @@
 samplers=     what differs, by names or beginnings of names (default: all):
               healthy, bf16, fp8, int, stale, top_p, hidden_top_p, noise
 turns=        [4,12,24]: turns of an episode
-corrections=  options of correction= (default: all), with settings as :KEY=VALUE, keys of verl's
-              algorithm.rollout_correction; none is always measured, and the others compared with it
+corrections=  options of correction= (default: all), with settings as :KEY=VALUE: rollout_is,
+              rollout_rs and their thresholds; none is always measured, and the others compared
+              with it
 seeds=16      number of policies; intervals are over them
 batches=16    steps of each policy whose gradients are sampled
 steps=20      updates of a training
 results=      file of results (output_dir/mismatch/results.jsonl); its cells are not measured again
-KEY=VALUE     output_dir=, or settings of the loss, as actor_rollout_ref.actor.clip_ratio=
+KEY=VALUE     output_dir=, or bounds of the loss, as actor_rollout_ref.actor.clip_ratio_low=
 
 The tables are written beside the file. docs/mismatch.md explains the figures."""
 
@@ -37,7 +38,7 @@ from turngrid.records.files.json_lines import append_line
 from turngrid.records.process.exit_codes import Refusal, command, own_words, say
 from turngrid.tasks.run import Run
 
-NODE = "algorithm.rollout_correction"
+NODE, CLIP = "algorithm.rollout_correction", "actor_rollout_ref.actor.clip_ratio_"
 CHOSEN = sorted(file.stem for file in (CONF / "correction").glob("*.yaml") if file.stem != "auto")
 
 
@@ -58,11 +59,12 @@ def main(arguments: list[str]) -> int:
     words, overrides = own_words(arguments, options)
     if words:
         raise Refusal(f"{words[0]}: this command takes KEY=VALUE only; use samplers={words[0]}")
-    _refuse(options)
+    _refuse(options, overrides)
     names, labels = chosen(listed(options.samplers)), listed(options.corrections) or CHOSEN
     with composer() as compose:
         configs = {label: config_of(label, overrides, compose) for label in dict.fromkeys(["none", *labels])}
-    print(_measured(options, names, configs), flush=True)
+    settings = " ".join(sorted(word for word in overrides if word.startswith(CLIP)))
+    print(_measured(options, names, configs, settings), flush=True)
     return 0
 
 
@@ -70,11 +72,15 @@ def config_of(label: str, overrides: Sequence[str], compose: Composer) -> DictCo
     """Compose a correction's config: ``NAME:KEY=VALUE:...``.
 
     Raises:
-        Refusal: there is no such option, or training would refuse it.
+        Refusal: there is no such option, the game does not read it, or training would refuse it.
     """
+    from benchmarks.mismatch.corrected import KEYS
+
     name, *settings = label.split(":")
     if name not in CHOSEN:
         raise Refusal(f"corrections={name}: no option of correction=; use one of {', '.join(CHOSEN)}")
+    if unread := next((item for item in settings if item.partition("=")[0] not in KEYS), None):
+        raise Refusal(f"corrections={label}: this game does not read {unread}; use one of {', '.join(KEYS)}")
     own = [f"correction={name}", *(f"{NODE}.{item}" for item in settings)]
     if name == "none":  # with bypass_mode, which a CPU's default is, it would be sampler_clip
         own.append(f"{NODE}.bypass_mode=false")
@@ -84,7 +90,9 @@ def config_of(label: str, overrides: Sequence[str], compose: Composer) -> DictCo
     return config
 
 
-def _refuse(options: Options) -> None:
+def _refuse(options: Options, overrides: Sequence[str]) -> None:
+    if unread := next((word for word in overrides if not word.startswith((CLIP, "output_dir="))), None):
+        raise Refusal(f"{unread}: the loss of this game does not read it; use {CLIP}low=, {CLIP}high= or {CLIP}c=")
     if wrong := next((turns for turns in listed(options.turns) if not re.fullmatch(r"[1-9]\d{0,2}", turns)), None):
         raise Refusal(f"turns={wrong}: it is a number of turns; use turns=1 to turns=999")
     for key, value in (("seeds", options.seeds), ("batches", options.batches)):
@@ -102,7 +110,7 @@ def chosen(words: Sequence[str]) -> list[str]:
     return [name for name in SAMPLERS if not words or any(map(name.startswith, words))]
 
 
-def _measured(options: Options, names: Sequence[str], configs: Mapping[str, DictConfig]) -> str:
+def _measured(options: Options, names: Sequence[str], configs: Mapping[str, DictConfig], settings: str) -> str:
     """Measure what the file has not, a cell at a time, and return the tables."""
     import torch
 
@@ -120,14 +128,14 @@ def _measured(options: Options, names: Sequence[str], configs: Mapping[str, Dict
     known = read(file)
     with ticking_bar(total=len(asked), desc="measure", unit="cell") as bar:
         for turns, name in asked:
-            keys = {label: Key(name, turns, label, size) for label in corrections}
+            keys = {label: Key(name, turns, label, size, settings) for label in corrections}
             new = {label: corrections[label] for label, key in keys.items() if key not in known}
             if new:
                 nats, found = measured(name, turns, size, new, corrections["none"])
                 for label, cell in found.items():
                     append_line(file, line(keys[label], figures(nats, cell)))
             bar.update()
-    found_cells = cells(read(file), size)
+    found_cells = cells(read(file), size, settings)
     text = f"{advice(found_cells)}\n{whole(found_cells)}"
     write_whole(file.with_name(TABLES), text)
     return f"{advice(found_cells)}\nall figures: {file.with_name(TABLES)}"

@@ -27,6 +27,7 @@ class Key:
     turns: int
     correction: str
     size: Size
+    settings: str = ""  # the typed ones of the loss
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,8 @@ def ratio(along: Sequence[float], size2: Sequence[float]) -> Callable[[np.ndarra
 
 
 def line(key: Key, found: Figures) -> dict[str, Any]:
-    """Return the record of a line; numbers have four digits."""
-    about = {name: value for name, value in asdict(key).items() if name != "size"}
+    """Return the record of a line, without empty settings; numbers have four digits."""
+    about = {name: value for name, value in asdict(key).items() if value and name != "size"}
     return rounded({**about, **asdict(key.size), **asdict(found)})
 
 
@@ -82,7 +83,7 @@ def read(file: Path) -> dict[Key, Figures]:
 def _parsed(record: dict[str, Any]) -> tuple[Key, Figures]:
     size = Size(*(record[name] for name in ("seeds", "batches", "steps")))
     intervals = {name: interval(record[name]) for name in ("bias", "cosine", "variance")}
-    key = Key(record["sampler"], record["turns"], record["correction"], size)
+    key = Key(record["sampler"], record["turns"], record["correction"], size, record.get("settings", ""))
     return key, Figures(record["nats"], **intervals, kept=record["kept"], success=tuple(record["success"]))
 
 
@@ -91,11 +92,11 @@ def _parsed(record: dict[str, Any]) -> tuple[Key, Figures]:
 Cells = Mapping[tuple[str, int], Mapping[str, Figures]]  # by sampler and turns, then by correction
 
 
-def cells(found: Mapping[Key, Figures], size: Size) -> Cells:
-    """Return the measured cells of a size, samplers in their order and turns ascending."""
+def cells(found: Mapping[Key, Figures], size: Size, settings: str = "") -> Cells:
+    """Return what was measured so, samplers in their order and turns ascending."""
     order = [*SAMPLERS]
     grouped: dict[tuple[str, int], dict[str, Figures]] = {}
-    chosen = [(key, value) for key, value in found.items() if key.size == size]
+    chosen = [(key, value) for key, value in found.items() if (key.size, key.settings) == (size, settings)]
     for key, value in sorted(chosen, key=lambda item: (order.index(item[0].sampler), item[0].turns)):
         grouped.setdefault((key.sampler, key.turns), {})[key.correction] = value
     return grouped

@@ -15,6 +15,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from rich.console import Console
 
@@ -34,7 +35,7 @@ from turngrid.experiments.check_env.rollouts import (
 from turngrid.experiments.evaluate import composed
 from turngrid.experiments.evaluation.tables import filled
 from turngrid.records.process.exit_codes import Refusal, command, own_words
-from turngrid.records.statistics import wilson
+from turngrid.records.statistics import mean_interval
 from turngrid.rewards.reward import Reward, one_a_turn
 from turngrid.tasks.run import Run
 
@@ -144,13 +145,13 @@ def expert_wins(games: Sequence[GameRollouts]) -> Finding:
 
 
 def random_bound(games: Sequence[GameRollouts]) -> Finding:
-    """What is won without reading; too much leaves nothing to learn."""
-    rollouts = [rollout for game in games for rollout in game.random if rollout.results]
-    if not rollouts:
-        return Finding("random", NONE, "the environment lists no admissible actions")
-    won = sum(rollout.won for rollout in rollouts)
-    between = wilson(won, len(rollouts))
-    seen = f"won {won} of {len(rollouts)} episodes [{between.low:.0%}, {between.high:.0%}]"
+    """What is won without reading; too much leaves nothing to learn. Each match has a winner."""
+    played = [[one.won for one in game.random if one.results and not one.opening.seat] for game in games]
+    if not any(played):
+        return Finding("random", NONE, "a match, or the environment lists no admissible actions")
+    between = mean_interval([fmean(won) for won in played if won])
+    won, count = sum(map(sum, played)), sum(map(len, played))
+    seen = f"won {won} of {count} episodes [{between.low:.0%}, {between.high:.0%}]"
     return Finding("random", NOTE if between.low > 0.5 else OK, seen)
 
 

@@ -49,9 +49,9 @@ class Rollout:
         return [self.opening.text, *(result.observation.text for result in self.results)]
 
     @property
-    def outcome(self) -> list[tuple[float, bool, bool]]:
-        """Return what training sees of each step: score, win and end."""
-        return [(result.score_delta, result.won, result.over) for result in self.results]
+    def outcome(self) -> list[tuple[float, dict[str, float], bool, bool, bool]]:
+        """Return what training sees of each step: score, of each seat too, win, loss and end."""
+        return [(one.score_delta, dict(one.scores), one.won, one.lost, one.over) for one in self.results]
 
 
 @dataclass
@@ -79,17 +79,17 @@ async def _of_game(pool: EnvPool, task: TaskRef, other: TaskRef, turns: int) -> 
             game.random.append(await at_random(session, task, turns, seed))
         if task.expert_plan:
             game.expert = await follow(session, task, task.expert_plan)
-        first = game.expert or game.random[0]
-        await at_random(session, other, turns, 0)
-        game.again.append((first, await follow(session, task, first.actions)))  # after another game
         fresh = await pool.open()
-        game.again.append((first, await follow(fresh, task, first.actions)))  # beside it
+        for first in filter(None, (game.expert, game.random[0])):
+            await at_random(session, other, turns, 0)
+            game.again.append((first, await follow(session, task, first.actions)))  # after another game
+            game.again.append((first, await follow(fresh, task, first.actions)))  # beside it
         game.paid = await _again_and_again(session, task, game.random, turns)
         await session.reset(task, 0)
         for action in HOSTILE:
             game.hostile.append(await session.step(action))
             if game.hostile[-1].over:
-                break
+                await session.reset(task, 0)
     except EnvError as error:
         game.error = str(error)
     return game

@@ -233,7 +233,7 @@ class Progress:
         for line in read_lines(metrics):
             if name := next((name for name in sorted(line) if name.startswith("success/train")), ""):
                 self._won = f"won {line[name]:.0%} in step {line['step']}"
-                self._bar.update(max(0, line["step"] - self._bar.n))  # a resumed run reads its first steps too
+            self._bar.update(max(0, line["step"] - self._bar.n))  # a resumed run reads its first steps too
 
     def close(self) -> None:
         self._bar.set_postfix_str(self._won)

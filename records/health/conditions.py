@@ -117,7 +117,7 @@ def drop(values: Array, level: float) -> tuple[Array, Array]:
     steps = np.arange(len(values), dtype=float)
     before = steps - LAST  # the last step of the steps before
     error = earlier(noise(values)) * np.sqrt(2 / LAST)
-    # a step compares its mean with so many earlier ones; a run's steps share the level as 1/k^2
+    # a step compares its mean with k earlier ones; each comparison has 1/k^2 of the level
     windows = np.maximum(before - LAST + 2, 1)
     interval = error * quantile(level, windows**2, before)
     enough = np.where(before >= ENOUGH, 1.0, np.nan)

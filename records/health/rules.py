@@ -51,6 +51,7 @@ RULES = (
         when.one_sided,
         "nothing is compared with anything: groups of one, or no baseline",
         "try actor_rollout_ref.rollout.n=8",
+        unless="filter/over_turns/dropped_share",  # it may leave only the wins of each group
     ),
     Rule("grad_norm", ("actor/grad_norm",), when.above_median, "one batch moves the policy far", RATE, by_rate=True),
     Rule("critic_grad_norm", ("critic/grad_norm",), when.above_median, "one batch moves the critic far", OF_CRITIC[1]),

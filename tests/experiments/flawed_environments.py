@@ -59,7 +59,8 @@ class Remembering(Letters):
         episodes = 0
 
         def points(self) -> float:
-            return self.right + 0.01 * self.episodes
+            """Only off the expert's path it remembers."""
+            return self.right + 0.01 * self.episodes * (self.pressed > self.right)
 
         def reset_game(self, task: TaskRef, seed: int) -> Observation:
             self.episodes += 1
@@ -93,12 +94,6 @@ class Growing(Letters):
             return super().reset_game(task, seed)
 
 
-class Fragile(Letters):
-    class Game(LettersEnv):
-        def step_game(self, command: str) -> RawStep:
-            return super().step_game({f"press {letter} [/x]": command for letter in LETTERS}[f"{command} [/x]"])
-
-
 class Doubled(Letters):
     """Each seed is the same game under another fingerprint."""
 
@@ -117,6 +112,18 @@ class Easy(Letters):
 
     def make_game(self, params: Params, seed: int, folder: Path) -> GameRecord:
         return GameRecord(goal="Press a letter.")
+
+
+class Raffle(Easy):
+    """A match whose first action ends it, with scores by lot; a long one breaks it."""
+
+    class Game(LettersEnv):
+        def observe_message(self, message: str) -> Observation:
+            return replace(super().observe_message(message), seat="0")
+
+        def step_game(self, command: str) -> RawStep:
+            score = {f"{command[:99]} [/x]": random.random()}[f"{command} [/x]"]
+            return RawStep(self.observe_message(""), 0.0, terminated=True, scores={"0": score, "1": -score})
 
 
 class Hopeless(Easy):

@@ -99,8 +99,11 @@ def test_an_alarm_is_raised_where_it_begins_and_only_there(name: str, number: in
 def test_a_rule_raises_nothing_in_runs_for_which_it_means_nothing():
     lines = lines_of("no_signal", 0, [1, 1, 1])
     assert alarms(Curves.of(lines), LIMITS) and not alarms(Curves.of(lines, of_groups=False), LIMITS)
+    for algo, off in (("distill", "wrong_sign no_signal"), ("semi_online", "no_signal groups_all_lost groups_all_won")):
+        assert not {*off.split()} & {*limits_of(compose([f"algo={algo}"]).health)}
     others = {"hacked": "rollout/match/self/seat_0/won", "trained_tokens": "rollout/shared_tokens"}
-    for name, other in (others | {"success": "filter/solved/left_out"}).items():
+    others |= {"success": "filter/solved/left_out", "one_sided": "filter/over_turns/dropped_share"}
+    for name, other in others.items():
         lines = lines_of(name, 0, SERIES[name][0][0])
         assert [alarm.name for alarm in alarms(Curves.of(lines), LIMITS)] == [name]
         assert not alarms(Curves.of(line | {other: 0.4} for line in lines), LIMITS)

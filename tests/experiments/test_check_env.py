@@ -18,18 +18,19 @@ NEEDS_JAVA = {"scienceworld", "textworldexpress"}
 # Their games take seconds to make, so only those that other tests use are played
 SLOW_TO_MAKE = {"scienceworld", "textworld", "tw_simple", "alfworld", "textarena", "repo_repair"}
 NO_EXPERT = ("expert", "reward for winning", "prompt")
+NO_WIN = dict.fromkeys((*NO_EXPERT, "random", "pays for winning", "memory"), "-")
 FLAWS = {  # environment and reward -> what its lines say, apart from "ok"
     "Letters": {},
-    "Remembering": {"repeats": FAIL, "hostile actions": FAIL},
+    "Remembering": {"repeats": FAIL},
     "Talking": {"repeats": NOTE},
     "Paying": {"pays for winning": FAIL},
     "Telling": {"prompt": FAIL},
     "Growing": {"memory": FAIL},
-    "Fragile": {"no errors": FAIL, "memory": "-"},
     "Doubled": {"splits": FAIL},
     "Easy": {"random": NOTE, "hostile actions": FAIL, **dict.fromkeys((*NO_EXPERT, "pays for winning"), "-")},
+    "Raffle": {"repeats": FAIL, "no errors": FAIL, "hostile actions": NOTE, **NO_WIN},
     "Hopeless": {"reward": NOTE, **dict.fromkeys(NO_EXPERT, "-")},
-    "Silent": dict.fromkeys((*NO_EXPERT, "repeats", "random", "reward", "pays for winning", "speed", "memory"), "-"),
+    "Silent": {**NO_WIN, **dict.fromkeys(("repeats", "reward", "speed"), "-")},
     "Letters turn_reward.name=flawed_environments:Hourly": {"reward for winning": FAIL},
 }
 
@@ -51,7 +52,7 @@ def test_our_environments_pass(composed: Composer, name: str, tmp_path: Path, mo
 def test_a_flaw_is_named(composed: Composer, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollouts, "RESETS", 40)
     words = [*f"env.name=flawed_environments:{name}".split(), "env.task=letters", f"env.cache_dir={tmp_path}"]
-    findings = asyncio.run(check(Run(composed(words), tmp_path), Options(games=3)))
+    findings = asyncio.run(check(Run(composed(words), tmp_path), Options(games=4, turns=20)))
     found = {one.check: one.verdict for one in findings}
     assert {name: verdict for name, verdict in found.items() if verdict != OK} == FLAWS[name]
 
@@ -62,6 +63,7 @@ def test_the_exit_code_tells(
     monkeypatch.setattr(command, "composed", lambda _, overrides: composed(overrides))
     monkeypatch.setattr(rollouts, "RESETS", 5)
     assert main(["crafting", "games=1"]) == 0
-    assert "won 1 of 1 games" in capsys.readouterr().out
-    assert main(["flawed_environments:Fragile", "env.task=letters", f"env.cache_dir={tmp_path}"]) == 1
+    out = capsys.readouterr().out
+    assert "won 1 of 1 games" in out and "won 3 of 4 episodes [0%, 100%]" in out, "over games"
+    assert main(["flawed_environments:Raffle", "env.task=letters", f"env.cache_dir={tmp_path}"]) == 1
     assert " [/x]'" in capsys.readouterr().out

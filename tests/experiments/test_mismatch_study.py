@@ -195,6 +195,8 @@ def test_what_was_measured_is_not_measured_again(tmp_path: Path, capsys: pytest.
     file.write_text(first.splitlines()[0] + "\n" + first.splitlines()[1][:50])  # killed while it wrote
     assert main([*SMALL, f"results={file}"]) == 0
     assert file.read_text().splitlines()[2] == first.splitlines()[1]
+    assert main([*SMALL, f"results={file}", "actor_rollout_ref.actor.clip_ratio_low=0.1"]) == 0
+    assert len(file.read_text().splitlines()) == 5 and len(read(file)) == 4, "with other settings it is"
     assert "| `noise_0.2` |" in capsys.readouterr().out
     assert "## noise_0.2, 2 turns" in (tmp_path / "tables.md").read_text()
 
@@ -205,6 +207,8 @@ def test_what_was_measured_is_not_measured_again(tmp_path: Path, capsys: pytest.
         ("samplers=[bff16]", "samplers=bff16: no such difference; use samplers=bf16"),
         ("corrections=[auto]", "corrections=auto: no option of correction=; use one of geometric,"),
         ("corrections=[k3:rollout_rs_threshold=0.9_1.1]", "use algorithm.rollout_correction.rollout_rs_threshold=0.01"),
+        ("corrections=[k3:rollout_is_batch_normalize=true]", "does not read rollout_is_batch_normalize=true; use one"),
+        ("actor_rollout_ref.actor.clip_ratio=0.1", "use actor_rollout_ref.actor.clip_ratio_low=,"),
         ("turns=[0]", "turns=0: it is a number of turns"),
         ("seeds=1", "seeds=1: noise is estimated from 2 or more; use seeds=2"),
         ("bf16", "use samplers=bf16"),

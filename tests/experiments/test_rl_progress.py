@@ -102,6 +102,7 @@ def test_the_bar_follows_it(what: str, tmp_path: Path, monkeypatch: pytest.Monke
         lambda: groups(rl, 1, 2),
         lambda: gathered(rl, 1, 0.25, what),
         lambda: groups(rl, 2, 4),
+        lambda: gathered(rl, 2, 0.5, "rollout/entropy"),  # none of success, as with algo=semi_online
     ):
         change()
         bar.update()
@@ -109,7 +110,7 @@ def test_the_bar_follows_it(what: str, tmp_path: Path, monkeypatch: pytest.Monke
     assert STARTING in shown.getvalue()
     assert "playing: 4 of 8 episodes" in shown.getvalue()
     assert "learning from 8 episodes, won 25% in step 1" in shown.getvalue()
-    assert "1/3" in shown.getvalue().split("\r")[-1]
+    assert "2/3" in shown.getvalue().split("\r")[-1]
 
 
 def test_the_run_summary_reads_it_off_the_metrics(tmp_path: Path) -> None:
