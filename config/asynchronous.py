@@ -49,10 +49,10 @@ def fill_in(config: DictConfig) -> None:
             rollout.checkpoint_engine.custom_backend_module = "turngrid.verl_plugin.weight_transfer"
         config.actor_rollout_ref.hybrid_engine = False
         if OmegaConf.is_interpolation(config.ray_kwargs.ray_init, "num_gpus"):
-            config.ray_kwargs.ray_init.num_gpus = gpus(config)
+            config.ray_kwargs.ray_init.num_gpus = gpus_needed(config)
 
 
-def gpus(config: DictConfig) -> int:
+def gpus_needed(config: DictConfig) -> int:
     """Return the GPUs of trainer and separate servers; on CPUs one for each process."""
     rollout = config.actor_rollout_ref.rollout
     separate = rollout.nnodes * (rollout.n_gpus_per_node or 1) if mode(config) == SEPARATE else 0

@@ -63,7 +63,7 @@ def compose_extended(overrides: Sequence[str], run: Path, compose: Compose) -> D
     was = composed(run)
     config = compose(_with_recorded(overrides, run, _listed(run)))
     kept = [text for text in overrides if not is_in(key_of(text), FREE)]
-    before = compose(_with_recorded(kept, run, was["budget"]["games"]))
+    before = compose(_with_recorded(kept, run, (was.get("budget") or {}).get("games")))
     recorded = OmegaConf.create(was)
     for key in FREE:
         OmegaConf.update(before, key, OmegaConf.select(recorded, key))

@@ -168,7 +168,8 @@ def check_gpus(config: DictConfig) -> None:
         use = f"use trainer.n_gpus_per_node={there} or cluster=gpu1"
         if needed > wanted:
             reason = f"separate servers make it {needed}, and {reason}"
-            use = f"use fewer for both, such as trainer.n_gpus_per_node={max(1, there // 2)}"
+            fewer = there * wanted // needed
+            use = f"use trainer.n_gpus_per_node={fewer}" if fewer else "use trainer.v1.trainer_mode=colocate_async"
         raise ConfigError(f"trainer.n_gpus_per_node={wanted}: {reason}; {use}")
     cost = f"estimate=true estimate_gpu=H100x{wanted * int(config.trainer.nnodes)} for its cost there"
     use = f"use cluster=cpu, or {cost}, or -m to reach SLURM's nodes (docs/slurm.md)"
@@ -178,7 +179,7 @@ def check_gpus(config: DictConfig) -> None:
 def gpus_of_node(config: DictConfig) -> int:
     """Return the GPUs that a run takes of a node; if Ray has one node, with separate servers."""
     alone = config.ray_kwargs.ray_init.address == "local"
-    return asynchronous.gpus(config) if alone else int(config.trainer.n_gpus_per_node)
+    return asynchronous.gpus_needed(config) if alone else int(config.trainer.n_gpus_per_node)
 
 
 def check_kernels(config: DictConfig) -> None:

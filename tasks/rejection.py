@@ -122,17 +122,17 @@ def draw(run: Run, wanted: int) -> list[Episode]:
 # ---- as demonstrations
 
 
-def as_demonstrations(episodes: Sequence[Episode], played: Path, model: str, run: Run) -> list[Episode]:
-    """Return copies of the run ``played``'s episodes for ``model``, which ``run`` trains.
+def as_demonstrations(episodes: Sequence[Episode], folder: Path, model: str, run: Run) -> list[Episode]:
+    """Return copies of the episodes of the run in ``folder``, for ``model``, which ``run`` trains.
 
     They keep the sampled ids if the model has the same tokens, renders messages alike and sees as
     much of an episode. Else they have no ids and are not marked as sampled; the SFT stage then adds
     its own.
     """
-    theirs = Run.read(played, "rl/config.yaml")
+    theirs = Run.read(folder, "rl/config.yaml")
     keep = same_tokens(model, str(theirs.config.actor_rollout_ref.model.path))
     keep = keep and (run.chat, run.window) == (theirs.chat, theirs.window)
-    named = [replace(e, policy=f"{e.policy} of {played.name}", trains_thoughts=True) for e in episodes]
+    named = [replace(e, policy=f"{e.policy} of {folder.name}", trains_thoughts=True) for e in episodes]
     return named if keep else [without_ids(episode) for episode in named]
 
 

@@ -121,7 +121,8 @@ def wait_in(
     try:
         wait_for(lambda: process.poll() is not None or done(), seconds)
     except BaseException:
-        kill(process)
+        if process.poll() is None:
+            kill(process)
         raise
     assert process.poll() == code, (output / "stdout.txt").read_text()[-3000:]
 

@@ -27,7 +27,7 @@ from turngrid.envs.utils.parent import die_with_parent
 from turngrid.rollouts.prompt_forms.registry import prompt_form
 from turngrid.tasks.early_experience import WORLD_MODEL
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
-from turngrid.verl_plugin.sft_rows import EpisodeRows, PredictThenImitate, record_experience, record_ids
+from turngrid.verl_plugin.sft_rows import EpisodeRows, SftBatches, record_experience, record_ids
 from turngrid.verl_plugin.training import watchdog
 from turngrid.verl_plugin.training.tracking import RunTracking
 
@@ -62,7 +62,7 @@ class EpisodeSFTTrainer(sft_trainer.SFTTrainer):
         super()._build_dataloader()
         rank, ranks = self.engine.get_data_parallel_rank(), self.engine.get_data_parallel_size()
         demonstrations, batch = len(self.train_dataset) - self.predictions, self.global_batch_size
-        self.train_sampler = PredictThenImitate(demonstrations, self.predictions, batch, rank, ranks)
+        self.train_sampler = SftBatches(demonstrations, self.predictions, batch, rank, ranks)
         self.train_sampler.seed = self.run.seed * 1_000_003  # the sampler adds the epoch
         self.train_dataloader = StatefulDataLoader(
             self.train_dataset, collate_fn=self.collate_fn, batch_sampler=self.train_sampler

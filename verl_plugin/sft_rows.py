@@ -83,7 +83,7 @@ def record_experience(run: DictConfig, codec: TokenCodec, form: PromptForm) -> l
     return fitting
 
 
-class PredictThenImitate(Sampler[list[int]]):
+class SftBatches(Sampler[list[int]]):
     """Batch sampler of one rank: in epoch 0 all predictions, if any; else all demonstrations.
 
     Epoch 0 has as many batches as an epoch of demonstrations, which are the first rows. ``batch``

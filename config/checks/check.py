@@ -36,7 +36,7 @@ PASS_KEYS = (  # tokens of a forward pass, if verl fills it by tokens (use_dynam
 )
 WHOLE = ("model", "optimizer", "extra", "hf_model")  # of a checkpoint; evaluation loads the last
 TURN_REWARD = "reward=NAME or turn_reward.name=module:Name"
-NOT_READ = {  # keys of verl that it does not read or that the pipeline sets itself -> what to use instead
+NOT_READ = {  # keys that verl's V1 trainer does not read or that the pipeline sets itself -> what to use instead
     "custom_reward_function.path": TURN_REWARD,
     "reward.custom_reward_function.path": TURN_REWARD,
     "trainer.total_epochs": "budget.rl_steps",
@@ -55,7 +55,6 @@ NOT_READ = {  # keys of verl that it does not read or that the pipeline sets its
     "critic.ppo_max_token_len_per_gpu": "critic.ppo_infer_max_token_len_per_gpu=",
     f"{ROLLOUT}.multi_turn.max_assistant_turns": "env.max_turns=",
     f"{ROLLOUT}.multi_turn.max_user_turns": "env.max_turns=",
-    "data.gen_batch_size": "data.train_batch_size=",
     "actor_rollout_ref.nccl_timeout": "actor_rollout_ref.nccl_timeout=600",
     "trainer.balance_batch": "trainer.balance_batch=true",
 }
@@ -70,7 +69,7 @@ def set_in_vain(run: Run) -> Iterator[str]:
             yield f"{key}={value}: it changes nothing here; use {instead}"
     budget, prompts = run.config.budget, run.config.data.train_batch_size
     typed = budget.rl_epochs not in (None, shipped("budget", budget.name).get("rl_epochs"))
-    if typed and budget.rl_steps != steps_of_epochs(budget, prompts):
+    if typed and budget.sft_share < 1 and not run.config.extend and budget.rl_steps != steps_of_epochs(budget, prompts):
         games = budget.count == "games"
         by = f"budget.rl_steps={budget.rl_steps}" if games else f"budget.count={budget.count}"
         use = "budget.rl_steps=null" if games else "budget.count=games budget.rl_steps=null"
@@ -137,7 +136,7 @@ def bad_trainer(run: Run) -> Iterator[str]:
 def _processes_on_cpus(config: DictConfig) -> Iterator[str]:
     if (nodes := config.trainer.nnodes) > 1:
         yield f"trainer.nnodes={nodes}: on CPUs a run has one machine; use trainer.n_gpus_per_node={nodes}"
-    key, needed = "ray_kwargs.ray_init.num_gpus", asynchronous.gpus(config)
+    key, needed = "ray_kwargs.ray_init.num_gpus", asynchronous.gpus_needed(config)
     logical = OmegaConf.select(config, key)  # null where Ray runs already
     if logical is not None and logical < needed:
         yield f"{key}={logical}: each process of trainer and separate servers takes one; use {key}={needed}"
@@ -206,7 +205,7 @@ def bad_demonstrations(run: Run) -> Iterator[str]:
     for key, default in OF_WINS.items() if demos.source != "episodes" else ():
         if demos[key] != default and not (key == "per_game" and family.seats):
             reason = f"demos.source={demos.source} does not read it"
-            yield f"demos.{key}={demos[key]}: {reason}; use demos.source=episodes"
+            yield f"demos.{key}={demos[key]}: {reason}; use demos.{key}={'null' if default is None else default}"
     if family.seats and demos.experience:
         yield f"demos.experience={demos.experience}: it replays games of one seat; use demos.experience=null"
     if demos.source == "episodes" and (run.config.fresh or not episodes_file(begun_folder(run.config)).exists()):

@@ -293,8 +293,9 @@ def _first_that_fits(asked: Demand, settings: Mapping[str, Any], rows: int) -> s
         passes = [{f"{node}.{MICRO}": n for node in nodes} for n in fewer]
     shares = [{SHARE: share} for share in (0.6, 0.5, 0.4, 0.3, 0.7, 0.8) if asked.share not in (0, share)]
     imitation = [{SFT: asked.row}] if keys["budget.sft_share"] > 0 and keys[SFT] > asked.row else []
-    for chosen in itertools.product(*([{}, *sizes] for sizes in (shares, imitation, passes))):
-        change = {**settings, **chosen[0], **chosen[1], **chosen[2]}
+    contexts = [{f"{ROLLOUT}.max_model_len": asked.row}] if asked.share and asked.context > asked.row else []
+    for chosen in itertools.product(*([{}, *sizes] for sizes in (shares, imitation, passes, contexts))):
+        change = {key: value for part in (settings, *chosen) for key, value in part.items()}
         if change and not any(replace(asked, keys={**keys, **change}).lacking()):
             return " ".join(f"{key}={str(value).lower()}" for key, value in change.items())
     return ""

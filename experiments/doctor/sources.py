@@ -186,9 +186,9 @@ def _rows(rows: Iterator[list[str]], head: list[str], step: str, skipped: Counte
 
 def _of_wandb(path: Path, skipped: Counter[str]) -> Iterator[dict[str, Any]]:
     """Yield the logged steps of an offline run, which W&B's own command reads."""
-    if find_spec("wandb") is None:
+    if (spec := find_spec("wandb")) is None or spec.origin is None:  # without one: a folder of that name
         raise Refusal(f"{path}: wandb is not installed, which reads this file; use pip install wandb")
-    command = [sys.executable, "-m", "wandb", "leet", "inspect", "--json", str(path)]
+    command = [sys.executable, "-P", "-m", "wandb", "leet", "inspect", "--json", str(path)]
     offline = {**os.environ, "WANDB_MODE": "offline"}  # else the command reports its use to W&B
     with TemporaryFile() as told, Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=told, env=offline) as process:
         for text in _lines(process.stdout, skipped):

@@ -34,11 +34,11 @@ SERVERS += " rollout=vllm model=qwen2.5_1.5b actor_rollout_ref.rollout.checkpoin
 REFUSED = {
     "cluster.slurm.signal_delay_s=3600 cluster.slurm.timeout_min=60": "must be less than cluster.slurm.timeout_min=60",
     "cluster.slurm.nodes=2": "cluster=slurm_multinode",
-    "cluster=slurm_gpu8 cluster.slurm.nodes=2": "on 1; use cluster=slurm_multinode trainer.nnodes=2",
+    "cluster=slurm_gpu8 cluster.slurm.nodes=2 budget=rl_only": "on 1; use cluster=slurm_multinode trainer.nnodes=2",
     f"cluster=slurm_gpu8 cluster.slurm.nodes=2 {SERVERS}": "on 1; use cluster=slurm_multinode trainer.nnodes=2",
     f"cluster=slurm_multinode {SERVERS}": "on 3; use cluster.slurm.nodes=3",
     f"cluster=slurm_gpu8 trainer.n_gpus_per_node=4 {SERVERS}": "use cluster.slurm.gpus_per_node=8",
-    "cluster=slurm_gpu8 cluster.slurm.gpus_per_node=4": "use cluster.slurm.gpus_per_node=8",
+    "cluster=slurm_gpu8 cluster.slurm.gpus_per_node=4 budget=rl_only": "use cluster.slurm.gpus_per_node=8",
     "cluster.slurm.mem_gb=4": "what fits: cluster.slurm.mem_gb=5",
     "cluster.slurm.additional_parameters=x": "use cluster.slurm.additional_parameters={mail-type: FAIL}",
     "-m cluster.slurm.partion=x": "use cluster.slurm.partition",

@@ -104,7 +104,7 @@ buffer=task_replay
 demos.source=episodes
     demos.source=episodes; use demos.run
 demos.max_turns=3
-    demos.max_turns=3; use demos.source=episodes
+    demos.max_turns=3; use demos.max_turns=null
 demos.source=heaven
     demos.source=heaven; use demos.source=expert
 demos.alternatives=4

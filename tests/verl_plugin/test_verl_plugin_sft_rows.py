@@ -19,7 +19,7 @@ from turngrid.rollouts.tokenise import fill_ids
 from turngrid.tasks.early_experience import ASK, world_model_row
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec
 from turngrid.verl_plugin.sft import keep_precision
-from turngrid.verl_plugin.sft_rows import EpisodeRows, PredictThenImitate, record_experience
+from turngrid.verl_plugin.sft_rows import EpisodeRows, SftBatches, record_experience
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_the_first_epoch_predicts_in_as_many_updates_as_the_others_imitate(ranks
     of them twice where they do not divide over the ranks."""
     epochs = []
     for epoch in (0, 1, 2):
-        samplers = [PredictThenImitate(10, 23, 4, rank, ranks) for rank in range(ranks)]
+        samplers = [SftBatches(10, 23, 4, rank, ranks) for rank in range(ranks)]
         for sampler in samplers:
             sampler.seed = 5
             sampler.set_epoch(epoch)
@@ -100,10 +100,10 @@ def test_the_first_epoch_predicts_in_as_many_updates_as_the_others_imitate(ranks
     assert sizes == [[8, 8, 7 if ranks == 1 else 8], [4, 4, last], [4, 4, last]]
     assert [{*chain(*epoch)} for epoch in epochs] == [{*range(10, 33)}, {*range(10)}, {*range(10)}]
     assert epochs[1] != epochs[2]
-    few = [PredictThenImitate(5, 0, 8, rank, 8) for rank in range(8)]  # without early experience
+    few = [SftBatches(5, 0, 8, rank, 8) for rank in range(8)]  # without early experience
     assert [len(sampler) for sampler in few] == [1] * 8 and {*chain(*chain(*few))} == {*range(5)}
     with pytest.raises(ValueError, match="2 alternatives are fewer than the 3 updates"):
-        PredictThenImitate(10, 2, 4, 0, 1)
+        SftBatches(10, 2, 4, 0, 1)
 
 
 def test_too_long_and_missing_demonstrations_are_refused(codec: TokenCodec) -> None:

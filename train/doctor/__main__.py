@@ -110,7 +110,7 @@ def main(given: list[str]) -> int:
     args = parsed(given)
     taken = {word: word.lstrip("+~").partition("=")[0] for word in args.overrides}
     words = [word for word, key in taken.items() if key.split(".")[0] not in NOT_TAKEN]
-    config = compose(words, args.config_dir)
+    config = compose([*words, "budget=rl_only"], args.config_dir)
     check_here(config)
     for warning in check(config):
         say(f"note: {warning}")

@@ -73,7 +73,7 @@ def devices(configs: Sequence[DictConfig]) -> list[str | None]:
     if not gpus:
         cores, fitting = len(os.sched_getaffinity(0)), min(runs_that_fit(Run(each)) for each in configs)
         return [None] * int(at_once or min(max(2, cores // 2), fitting))
-    each = int(config.trainer.n_gpus_per_node)
+    each = machine.gpus_of_node(config)
     names = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus)))).split(",")
     groups = [",".join(names[start : start + each]) for start in range(0, gpus - each + 1, each)]
     return list(groups[: at_once or len(groups)])

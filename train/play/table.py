@@ -88,7 +88,7 @@ class ShownSession:
         own = replace(result, score_delta=result.score_delta + points, won=result.won or points > 0)
         if self.seat == self.spec.seat:
             self.results.append(own)
-        elif result.over:  # by the opponent's action
+        elif result.over and self.results:  # by the opponent's action
             self.results[-1:] = [replace(own, valid=True)]
         self._show(result.observation)
         return result
