@@ -8,7 +8,6 @@ it is ``turngrid.verl_plugin.training.task``.
 
 import importlib
 import os
-import shlex
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,6 +19,7 @@ import ray
 from omegaconf import DictConfig, OmegaConf
 
 from turngrid.records.process.child import stage_exit_code
+from turngrid.verl_plugin.ray_settings import ray_settings
 from turngrid.verl_plugin.servers import vllm_cpu
 from turngrid.verl_plugin.servers.transformers_server import launch
 from turngrid.verl_plugin.training import watchdog
@@ -48,20 +48,6 @@ def start_early(config: DictConfig) -> None:
     rollout = config.actor_rollout_ref.rollout
     if rollout.name == "transformers":
         _started.append(launch.start(0, config.actor_rollout_ref.model.path, rollout))
-
-
-def ray_settings(config: DictConfig, executable: str, verls: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the arguments of ``ray.init``: the non-null values of verl's ``ray_kwargs.ray_init``.
-
-    Its runtime environment adds to ``verls``. The interpreter's path is quoted if needed, since Ray
-    inserts it into a shell command.
-    """
-    settings: Any = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
-    quoted = shlex.quote(executable)
-    own = {"py_executable": quoted} if quoted != executable else {}
-    environment = OmegaConf.merge(verls or {}, settings.get("runtime_env") or {}, own)
-    settings["runtime_env"] = OmegaConf.to_container(environment) or None
-    return {key: value for key, value in settings.items() if value is not None}
 
 
 def start_ray(settings: Mapping[str, Any], init: Callable[..., Any] = ray.init) -> None:

@@ -87,7 +87,8 @@ def test_equal_prefixes_of_several_samples_are_one(rollouts: ModelRollouts, game
 
 def test_an_environment_that_does_not_replay_is_refused(rollouts: ModelRollouts, games: list[TaskRef]) -> None:
     """Its scores depend on how often it was reset."""
-    measurement = Measurement(rollouts, Remembering.Game, spec_of(games[3]), "sparse")
+    counting = type("Counting", (Remembering.Game,), {"points": lambda game: 0.01 * game.episodes})
+    measurement = Measurement(rollouts, counting, spec_of(games[3]), "sparse")
     with pytest.raises(Refusal, match="is answered otherwise .* must replay exactly"):
         asyncio.run(measurement.measure(MeasuredGame(games[3].key), samples=2, k=2))
 

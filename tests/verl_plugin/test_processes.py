@@ -17,7 +17,8 @@ from omegaconf import OmegaConf
 from turngrid.experiments.evaluation import process as evaluation
 from turngrid.verl_plugin import agent_worker
 from turngrid.verl_plugin.agent_worker import WorkerThread
-from turngrid.verl_plugin.rl import ATTEMPTS, ray_settings, start_ray
+from turngrid.verl_plugin.ray_settings import ray_settings
+from turngrid.verl_plugin.rl import ATTEMPTS, start_ray
 from turngrid.verl_plugin.sft import EpisodeSFTTrainer
 from turngrid.verl_plugin.training import task, watchdog
 

@@ -17,7 +17,7 @@ from turngrid.envs.hosting.pool import EnvPool
 from turngrid.rollouts.chat_settings import ChatSettings
 from turngrid.rollouts.episode import Episode
 from turngrid.rollouts.loop import EpisodeSpec
-from turngrid.verl_plugin.rl import ray_settings
+from turngrid.verl_plugin.ray_settings import ray_settings
 from turngrid.verl_plugin.rollout.local_rollouts import Rules, codec_of, play_one
 from turngrid.verl_plugin.rollout.samplers import ServerSampler
 from turngrid.verl_plugin.rollout.token_stream import TokenCodec

@@ -24,7 +24,7 @@ from verl.utils.import_utils import load_class_from_fqn
 from verl.utils.logging_utils import configure_verl_logging
 from verl.workers.rollout import router
 
-from turngrid.verl_plugin.rl import ray_settings
+from turngrid.verl_plugin.ray_settings import ray_settings
 from turngrid.verl_plugin.training import watchdog
 from turngrid.verl_plugin.training.rollout_groups import AsyncGroups, prompts_in_queue
 from turngrid.verl_plugin.training.trainer import StepTrainer
